@@ -4,6 +4,7 @@
 """
 
 import html
+import re
 import sys
 import textwrap
 from typing import List
@@ -39,6 +40,7 @@ def constant(a: Argument) -> str:
 
 
 def comment(text: str) -> str:
+    text = re.sub(r"`([^`]*)`", r"{@code \1}", text)
     if len(text) <= 92:
         return f"  /** {text} */\n"
     lines = textwrap.wrap(text, 95, break_long_words=False)

@@ -113,8 +113,11 @@ def method(op: Op) -> str:
     doc = CODES.sub(lambda code: code[0].title().replace("_", "") + "Error", op.doc("python"))
     if any(a.kind == "function" for a in op.arguments):
         doc += " With slab=True the function gets many rows at once and gives a vector of booleans."
-    quoted = textwrap.wrap(f'"""{doc}"""', 91, break_long_words=False)
-    text += "".join(f"        {line}\n" for line in quoted)
+    example = op.settings.get("example", {}).get("python", [])
+    quoted = textwrap.wrap(f'"""{doc}' + ("" if example else '"""'), 91, break_long_words=False)
+    if example:
+        quoted += ["", *example, '"""']
+    text += "".join(f"        {line}".rstrip() + "\n" for line in quoted)
     for name, kind in op.of("python").get("accept", {}).items():
         check = {"Optional[int]": "check_calls", "Optional[bool]": "check_flag"}[kind]
         text += f"        _arguments.{check}(\"{op.name}: {name}\", {name})\n"

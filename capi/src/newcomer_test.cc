@@ -168,6 +168,37 @@ TEST_F(NewcomerTest, RanksSaveACheckpointTogether) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(NewcomerTest, AFunctionThatFailsNamesTheRecordOfTheFile) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "tutti_XXXXXX").string();
+  const std::string folder = mkdtemp(pattern.data());
+  const std::string path = folder + "/three";
+  Handle<tutti_tf_record_writer, tutti_tf_record_writer_release> writer;
+  ASSERT_OK(tutti_tf_record_writer_create(nullptr, path.c_str(), nullptr, &writer));
+  for (int i = 0; i < 3; ++i) ASSERT_OK(tutti_tf_record_writer_write(writer, "bytes", 5));
+  ASSERT_OK(tutti_tf_record_writer_close(writer));
+  const auto refuse = [](tutti_context *, const tutti_value *, tutti_value **,
+                         void *) -> tutti_status * {
+    return tutti_status_create(TUTTI_NOT_FOUND, "never");
+  };
+  Function function;
+  ASSERT_OK(tutti_function_create(nullptr, {refuse, nullptr, nullptr}, nullptr, &function));
+  const char *const paths[] = {path.c_str()};
+  tutti_dataset *records = nullptr;
+  ASSERT_OK(tutti_dataset_create_tf_record_from_paths(nullptr, 1, paths, nullptr, &records));
+  ASSERT_OK(tutti_dataset_map(&records, function, nullptr));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(records, nullptr, nullptr, &iterator));
+  for (int i = 0; i < 3; ++i) {
+    ValueHandle element;
+    EXPECT_FAILS(tutti_iterator_next(iterator, nullptr, &element), TUTTI_NOT_FOUND,
+                 "element " + std::to_string(i) + " (record " + std::to_string(i) + " of \"" +
+                     path + "\"): never");
+  }
+  EXPECT_OK(tutti_iterator_close(iterator, nullptr));
+  tutti_dataset_release(records);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(NewcomerTest, InAJobOfSeveralACheckpointForOneselfIsRefused) {
   setenv("TF_CONFIG", R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
                           "task": {"type": "worker", "index": 1}})", 1);

@@ -1,10 +1,13 @@
 """The guides do what they say.
 
-    guides_test.py TOOL
+    guides_test.py TOOL [--c=PROGRAM] [--go=PROGRAM] [--java=WORD]...
+
+A language's words start its program for elastic jobs; one without words is not tried.
 """
 
 import importlib.util
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +15,11 @@ import unittest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 TOOL = sys.argv.pop(1) if len(sys.argv) > 1 else "tutti"
+ELASTIC = {"python": [sys.executable, "-B", str(FOLDER / "elastic.py")]}
+for word in [word for word in sys.argv[1:] if re.match("--(c|go|java)=", word)]:
+    sys.argv.remove(word)
+    language, _, text = word[2:].partition("=")
+    ELASTIC.setdefault(language, []).append(text)
 
 
 def output_of(*words):
@@ -44,11 +52,13 @@ class GuidesTest(unittest.TestCase):
                           "your own copy: True", "shared: 1.0"])
 
     def test_elastic(self):
-        words = [TOOL, "run", "--workers", "3", "--elastic", "--max-restarts", "1", "--",
-                 sys.executable, "-B", str(FOLDER / "elastic.py")]
-        said = subprocess.run(words, capture_output=True, text=True, timeout=240).stdout
-        for worker in range(3):
-            self.assertIn(f"worker {worker}: 3 ranks at the end", said)
+        for language, program in ELASTIC.items():
+            with self.subTest(language):
+                done = subprocess.run(
+                    [TOOL, "run", "--workers", "3", "--elastic", "--max-restarts", "1", "--",
+                     *program], capture_output=True, text=True, timeout=240)
+                for worker in range(3):
+                    self.assertIn(f"worker {worker}: 3 ranks at the end", done.stdout, done.stderr)
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_pytorch(self):

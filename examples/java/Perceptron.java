@@ -51,7 +51,7 @@ final class Perceptron {
 
   /**
    * Scores images [n, 64] against labels [n], n >= 0. Adds the gradient of scale * loss to
-   * `gradient`, which may be null.
+   * {@code gradient}, which may be null.
    */
   static Score run(DoubleBuffer live, FloatBuffer images, LongBuffer labels, double scale,
       double[] gradient) {

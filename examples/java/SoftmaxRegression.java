@@ -105,7 +105,7 @@ public final class SoftmaxRegression {
     return best;
   }
 
-  /** Adds to `gradient` that of one row's loss; `chances` are those of the row. */
+  /** Adds to {@code gradient} that of one row's loss; {@code chances} are those of the row. */
   private static void addGradient(float[] pixels, int label, float[] chances, float[] gradient) {
     chances[label] -= 1;
     for (int i = 0; i < PIXELS; ++i) {
@@ -120,7 +120,7 @@ public final class SoftmaxRegression {
 
   // ---- the steps: they run once per replica, concurrently, each time on a part of a batch
 
-  /** Summed loss, right ones, rows; adds the gradient to `gradient`, which may be null. */
+  /** Summed loss, right ones, rows; adds the gradient to {@code gradient}, which may be null. */
   private double[] score(Value batch, float[] gradient) {
     final float[] parameters;
     try (Tensor live = weights.data()) {

@@ -210,7 +210,10 @@ public final class TrainDigits {
         batch.get("label").asTensor().elementCount()};
   }
 
-  /** Runs `step` for a batch and adds to `sums`, from `at` on, what all replicas give. */
+  /**
+   * Runs {@code step} for a batch and adds to {@code sums}, from {@code at} on, what all replicas
+   * give.
+   */
   private void takeStep(ReplicaFunction step, Value batch, DoubleBuffer sums, int at) {
     try (batch; Value scores = strategy.run(step, batch);
          Value score = strategy.reduce(ReduceOp.SUM, scores)) {

@@ -408,3 +408,29 @@ func TestOptionsReachTheCallsThatTakeThem(t *testing.T) {
 		t.Error(strategy, variable)
 	}
 }
+
+func TestAFailedFunctionNamesTheRecordOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lines.txt")
+	if err := os.WriteFile(path, []byte("a\nb\nc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := errors.New("no b is wanted")
+	for _, calls := range []int{0, 2} {
+		lines := must[*Iterator](t)(TextLines(path).Map(func(line Value) (Value, error) {
+			text, err := line.Text()
+			if err == nil && text == "b" {
+				err = wrong
+			}
+			return line, err
+		}, WithParallelCalls(calls)).Iterator(context.Background()))
+		for lines.Next() {
+		}
+		var failed *Error
+		if err := lines.Err(); !errors.Is(err, wrong) || !errors.As(err, &failed) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("element 1 (record 1 of %q)", path)) ||
+			failed.Details["source_file"] != path || failed.Details["source_record"] != int64(1) {
+			t.Error(err)
+		}
+		lines.Close()
+	}
+}

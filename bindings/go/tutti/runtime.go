@@ -271,8 +271,8 @@ func (r *Runtime) Devices(deviceType string) ([]string, error) {
 
 var defaultRuntime *Runtime
 
-// DefaultRuntime is the process's, which the functions of the package use. Its methods take the
-// options for which they have no place: DefaultRuntime().NewMirroredStrategy(ctx, WithDevices(...)).
+// DefaultRuntime is the process's, which the functions of the package use. Its methods take options
+// for which those have no place: DefaultRuntime().NewMirroredStrategy(ctx, WithDevices(...)).
 func DefaultRuntime() *Runtime { return defaultRuntime }
 
 // Shutdown shuts the default runtime down. A worker of a job calls it before it ends (Go runs

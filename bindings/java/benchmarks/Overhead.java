@@ -27,7 +27,7 @@ public final class Overhead {
 
   private Overhead() {}
 
-  /** Does something `count` times. */
+  /** Does something {@code count} times. */
   interface Work {
     void run(long count) throws Exception;
   }

@@ -5,6 +5,7 @@ somewhere."""
 
 import builtins
 import contextlib
+import doctest
 import html.parser
 import importlib
 import inspect
@@ -16,9 +17,22 @@ import textwrap
 import unittest
 import warnings
 
+import numpy as np
+
 import tutti
 
 SAID_ONCE = {"name", "timeout"}
+# What programs call most: each shows how.
+SHOWN = [
+    *(f"tutti.data.Dataset.{name}" for name in (
+        "as_numpy_iterator", "batch", "from_generator", "from_tensor_slices", "interleave", "map",
+        "padded_batch", "range", "reduce", "repeat", "shuffle", "take", "zip")),
+    *(f"tutti.distribute.Strategy.{name}" for name in (
+        "distribute_dataset", "reduce", "run", "scope")),
+    "tutti.BucketPlan.wait", "tutti.Cluster.join", "tutti.Communicator.all_gather_value",
+    "tutti.Communicator.all_reduce", "tutti.Communicator.create_local",
+    "tutti.Variable.assign_add", "tutti.data.parse_example",
+    "tutti.distribute.ReplicaContext.all_reduce", "tutti.train.Checkpoint.save"]
 
 
 def modules():
@@ -109,6 +123,18 @@ class DocsTest(unittest.TestCase):
         with contextlib.redirect_stdout(out):
             exec(program, {})
         self.assertEqual([float(line) for line in out.getvalue().split()], [6, 22, 17])
+
+    def test_examples_of_docstrings_print_what_they_say(self):
+        parser = doctest.DocTestParser()
+        shown = {thing.name: parser.get_doctest(thing.text, {"tutti": tutti, "np": np}, thing.name,
+                                                None, 0)
+                 for thing in documented()}
+        said = io.StringIO()
+        runner = doctest.DocTestRunner(verbose=False)
+        for test in {test.docstring: test for test in shown.values() if test.examples}.values():
+            runner.run(test, out=said.write)
+        self.assertEqual(said.getvalue(), "")
+        self.expect_none(f"{name} has no example" for name in SHOWN if not shown[name].examples)
 
     def test_everything_public_is_found(self):
         names = {thing.name for thing in documented()}

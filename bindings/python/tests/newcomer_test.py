@@ -211,6 +211,25 @@ class ValuesTest(unittest.TestCase):
         if sys.version_info >= (3, 11):
             self.assertEqual(caught.exception.__notes__, ["in map: element 2"])
 
+    def test_an_exception_says_at_which_record_of_which_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "numbers.txt")
+            with open(path, "w") as lines:
+                lines.write("1\n2\nx\n4\n")
+            for calls in (None, 2):
+                numbers = tutti.data.TextLineDataset(path).skip(1).map(
+                    lambda line: int(line), num_parallel_calls=calls)
+                with self.assertRaises(ValueError) as caught:
+                    list(numbers)
+                if sys.version_info >= (3, 11):
+                    self.assertEqual(caught.exception.__notes__,
+                                     [f'in map: element 1 (record 2 of "{path}")'])
+            examples = tutti.data.TextLineDataset(path).map(tutti.data.parse_example(
+                {"x": tutti.data.FixedLenFeature((), np.int64)}))
+            with self.assertRaisesRegex(errors.TuttiError, "record 0 of .*numbers.txt") as caught:
+                list(examples)
+            self.assertEqual(caught.exception.details["source_file"], path)
+
 
 class NamesTest(unittest.TestCase):
     def test_the_nearest_name_is_said(self):

@@ -72,7 +72,17 @@ class BucketPlan:
         _native.bucket_plan_ready(self._handle, index)
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all arrays are ready and reduced, and begins the next step."""
+        """Waits until all arrays are ready and reduced, and begins the next step.
+
+        >>> alone, = tutti.Communicator.create_local(1)
+        >>> bias, weight = np.ones(2), np.ones((2, 2))
+        >>> plan = tutti.BucketPlan(alone, [bias, weight], "mean", names=["bias", "weight"])
+        >>> for index in range(2):  # each as soon as the backward pass has made it
+        ...     plan.ready(index)
+        >>> plan.wait()
+        >>> plan
+        <bucket plan of 2 tensors (MEAN) in 1 buckets, 1 steps>
+        """
         _native.bucket_plan_wait(self._handle, timeout)
 
     def __repr__(self) -> str:

@@ -32,6 +32,10 @@ class Cluster:
         ValueError for a resolver that is wrong and, on every worker, for workers that do
         not fit together; UnavailableError when the first worker cannot be reached;
         UnauthenticatedError for another job secret; DeadlineExceededError names who has not come.
+
+        >>> with tutti.Cluster.join() as cluster:  # alone, without TF_CONFIG
+        ...     cluster.worker, cluster.num_workers
+        (0, 1)
         """
         from tutti.distribute import cluster_resolver as resolvers
 

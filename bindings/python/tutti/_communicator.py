@@ -95,7 +95,11 @@ class Communicator(_arguments.NamesNearest):
 
     @classmethod
     def create_local(cls, size: int, name: Optional[str] = None) -> List["Communicator"]:
-        """`size` ranks within this process."""
+        """`size` ranks within this process.
+
+        >>> [rank.rank for rank in tutti.Communicator.create_local(3)]
+        [0, 1, 2]
+        """
         return [cls._of(handle) for handle in _native.communicator_create_local((size, name))]
 
     @property
@@ -144,7 +148,12 @@ class Communicator(_arguments.NamesNearest):
     def all_reduce(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None, *,
                    options: Options = None, experimental_hints: Options = None) -> Any:
-        """Folds `value` of all ranks into `out` of every rank."""
+        """Folds `value` of all ranks into `out` of every rank.
+
+        >>> alone, = tutti.Communicator.create_local(1)  # of a job: Communicator.create(cluster)
+        >>> alone.all_reduce(np.array([1.0, 2.0]), "mean").tolist()
+        [1.0, 2.0]
+        """
         waits = _waits(timeout, options, experimental_hints)
         value, out = _like(value, out)
         _native.communicator_all_reduce(self._handle, value, _op(op), waits, out)
@@ -398,7 +407,12 @@ class Communicator(_arguments.NamesNearest):
         """What every rank brings, in their order: any structure of arrays, numbers and texts,
         another one on each rank. It travels as bytes that every language reads (as by
         tutti.io.serialize_value); large arrays go better by all_gather. A value that cannot be sent
-        is an error on all ranks, and the epoch goes on."""
+        is an error on all ranks, and the epoch goes on.
+
+        >>> alone, = tutti.Communicator.create_local(1)
+        >>> alone.all_gather_value({"rank": alone.rank, "name": "w"})[0]["name"]
+        'w'
+        """
         values: List[Any] = _native.communicator_all_gather_value(
             self._handle, value, _waits(timeout, options, experimental_hints))
         return values

@@ -156,7 +156,12 @@ class Variable(ReadAsArray):
     def assign_add(self, delta: Any, use_locking: bool = False, name: Optional[str] = None,
                    read_value: bool = True, timeout: Optional[float] = None) -> Any:
         """Adds `delta`, as assign, with read_value and use_locking as there. Outside replicas
-        ON_READ with SUM is a ValueError, and so are byte strings everywhere."""
+        ON_READ with SUM is a ValueError, and so are byte strings everywhere.
+
+        >>> weights = tutti.Variable([1.0, 2.0])
+        >>> weights.assign_add([0.5, 0.5]).numpy().tolist()
+        [1.5, 2.5]
+        """
         _native.variable_assign_add(self._handle, self._tensor(delta), timeout)
         return self if read_value else None
 

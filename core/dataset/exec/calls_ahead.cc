@@ -104,6 +104,7 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
 // that whoever passes over rows meets, too.
 void CallsAhead::Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* given, Slab* slab) {
   std::vector<Ref<Value>> values;
+  Origins origins;
   Status failure;
   for (size_t i = 0; i < items_.size() && static_cast<int64_t>(values.size()) < demanded_; ++i) {
     Item& item = *items_[i];
@@ -112,8 +113,12 @@ void CallsAhead::Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* 
       continue;
     }
     if (item.status.ok()) {
-      Result<Ref<Value>> fitted = function_.Fit(std::move(item.value), item.number);
-      if (fitted.ok()) values.push_back(std::move(fitted).value());
+      const Origin origin = item.in ? item.in->origins.Of(item.row) : Origin();
+      Result<Ref<Value>> fitted = function_.Fit(std::move(item.value), item.number, origin);
+      if (fitted.ok()) {
+        values.push_back(std::move(fitted).value());
+        origins.Add(origin, 1);
+      }
       item.status = std::move(fitted).status();
     }
     if (!item.status.ok() && item.in && demand.tentative) {
@@ -137,6 +142,7 @@ void CallsAhead::Give(const Demand& demand, std::vector<std::shared_ptr<Item>>* 
     std::erase_if(items_, [](const std::shared_ptr<Item>& item) { return item->dropped; });
   }
   *slab = function_.Collect(std::move(values));
+  slab->origins = std::move(origins);
   slab->status = std::move(failure);
 }
 

@@ -71,17 +71,19 @@ Status FailureOf(std::string_view what, const Status& status, std::string_view l
 }  // namespace
 
 Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
-                        const CallOptions& options, const Clock& clock) {
-  return FailureOf(Format("element {}", index), status, label, index, options, clock);
+                        const CallOptions& options, const Clock& clock, const Origin& origin) {
+  return origin.About(FailureOf(Format("element {}{}", index, origin.ToString()), status, label,
+                                index, options, clock));
 }
 
-Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions& options) const {
-  return FailureOfElement(status, node_.label(), index, options, environment_.clock());
+Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions& options,
+                          const Origin& origin) const {
+  return FailureOfElement(status, node_.label(), index, options, environment_.clock(), origin);
 }
 
 Status FunctionRows::FailOf(const Value& argument, const Status& status, int64_t index,
-                            const CallOptions& options) const {
-  if (use_.name == nullptr) return Fail(status, index, options);
+                            const CallOptions& options, const Origin& origin) const {
+  if (use_.name == nullptr) return Fail(status, index, options, origin);
   return FailureOf(use_.name(argument), status, node_.label(), index, options,
                    environment_.clock());
 }
@@ -94,21 +96,22 @@ Status FunctionRows::Call(Context& context, const Value& in, Ref<Value>* out) {
 Result<Ref<Value>> FunctionRows::CallRow(const Slab& rows, int64_t row, int64_t index,
                                          const CallOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, rows.Row(row));
-  return CallValue(*in, index, options);
+  return CallValue(*in, index, options, rows.origins.Of(row));
 }
 
 Result<Ref<Value>> FunctionRows::CallValue(const Value& element, int64_t index,
-                                           const CallOptions& options) {
+                                           const CallOptions& options, const Origin& origin) {
   ContextFields fields;
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
   const Status status = Call(context, element, &out);
-  if (!status.ok()) return FailOf(element, status, index, options);
+  if (!status.ok()) return FailOf(element, status, index, options, origin);
   return out;
 }
 
-Result<Ref<Value>> FunctionRows::Fit(Ref<Value> result, int64_t index) {
+Result<Ref<Value>> FunctionRows::Fit(Ref<Value> result, int64_t index,
+                                     const Origin& origin) {
   if (!spec_ && !learnt_) {
     learnt_ = ElementSpec::OfValue(*result);
     return result;
@@ -116,7 +119,7 @@ Result<Ref<Value>> FunctionRows::Fit(Ref<Value> result, int64_t index) {
   constexpr std::string_view kWhat = "the function's result";
   Result<Ref<Value>> fitted = spec_ ? spec_->Fit(std::move(result), kWhat)
                                     : FitLikeFirst(*learnt_, std::move(result), kWhat);
-  if (!fitted.ok()) return Fail(fitted.status(), index, CallOptions());
+  if (!fitted.ok()) return Fail(fitted.status(), index, CallOptions(), origin);
   return fitted;
 }
 
@@ -174,10 +177,12 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
       const int64_t* named = std::get_if<int64_t>(&detail->value);
       if (named != nullptr && *named >= 0 && *named < rows.rows) *failed_row = row = *named;
     }
-    return Fail(status, index + row, options);
+    const Origin origin = failed_row->has_value() ? rows.origins.Of(row) : Origin();
+    return Fail(status, index + row, options, origin);
   }
   Slab result;
   result.rows = rows.rows;
+  result.origins = rows.origins;
   result.tree = out->spec_ref();
   for (const Leaf& leaf : out->leaves()) {
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, leaf.tensor().Contiguous());

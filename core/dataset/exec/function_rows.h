@@ -22,7 +22,8 @@ namespace tutti {
 // `status` as the failure of element `index` of the op `label`. Who gave up by themselves, and not
 // because their call was to end, failed for their element: ABORTED.
 Status FailureOfElement(const Status& status, std::string_view label, int64_t index,
-                        const CallOptions& options, const Clock& clock);
+                        const CallOptions& options, const Clock& clock,
+                        const Origin& origin = {});
 
 // Which function of a node is called, and what for.
 struct FunctionUse {
@@ -43,7 +44,8 @@ class FunctionRows {
   // The result for one row. `index` is the element's, for messages. Threads: any, several at once.
   Result<Ref<Value>> CallRow(const Slab& rows, int64_t row, int64_t index,
                              const CallOptions& options);
-  Result<Ref<Value>> CallValue(const Value& element, int64_t index, const CallOptions& options);
+  Result<Ref<Value>> CallValue(const Value& element, int64_t index, const CallOptions& options,
+                               const Origin& origin = {});
   // The results for all rows of a slab. When the function says which row failed (the detail "row"),
   // *failed_row is that.
   Result<Slab> CallSlab(const Slab& rows, int64_t index, const CallOptions& options,
@@ -59,12 +61,13 @@ class FunctionRows {
   // The spec of the first result, once there is one.
   const Ref<const ElementSpec>& learnt_spec() const { return learnt_; }
   // The result as an element of the spec. Of results in order; not from several threads.
-  Result<Ref<Value>> Fit(Ref<Value> result, int64_t index);
+  Result<Ref<Value>> Fit(Ref<Value> result, int64_t index, const Origin& origin = {});
   // `status` as the failure of element `index`.
-  Status Fail(const Status& status, int64_t index, const CallOptions& options) const;
+  Status Fail(const Status& status, int64_t index, const CallOptions& options,
+              const Origin& origin = {}) const;
   // The same of what the function was given.
   Status FailOf(const Value& argument, const Status& status, int64_t index,
-                const CallOptions& options) const;
+                const CallOptions& options, const Origin& origin = {}) const;
 
  private:
   Status Call(Context& context, const Value& in, Ref<Value>* out);

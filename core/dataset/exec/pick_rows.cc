@@ -17,6 +17,9 @@ Result<Slab> PickRows(const Slab& in, std::span<const int64_t> rows, MemoryAccou
   Slab picked;
   picked.rows = count;
   picked.tree = in.tree;
+  if (!in.origins.empty()) {
+    for (const int64_t row : rows) picked.origins.Add(in.origins.Of(row), 1);
+  }
   for (const Column& column : in.columns) {
     if (column.is_dense()) {
       TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor,

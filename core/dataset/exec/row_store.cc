@@ -35,6 +35,7 @@ void ExchangeRows(std::span<const int64_t> slots, size_t row_bytes, char* block,
 void RowStore::Clear() {
   tree_.reset();
   columns_.clear();
+  origins_.clear();
   slots_ = 0;
 }
 
@@ -113,6 +114,12 @@ Status RowStore::Append(const Slab& rows, int64_t first) {
   const int64_t slots = std::max(slots_, first + rows.rows);
   TUTTI_RETURN_IF_ERROR(Accept(rows, slots));
   slots_ = slots;
+  if (!rows.origins.empty() || !origins_.empty()) {
+    origins_.resize(static_cast<size_t>(slots));
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      origins_[static_cast<size_t>(first + r)] = rows.origins.Of(r);
+    }
+  }
   for (size_t i = 0; i < columns_.size(); ++i) {
     StoredColumn& stored = columns_[i];
     const Column& column = rows.columns[i];
@@ -136,6 +143,14 @@ Status RowStore::Exchange(std::span<const int64_t> slots, const Slab& refill, Sl
   if (out != nullptr) {
     out->rows = rows;
     out->tree = tree_;
+  }
+  if (!refill.origins.empty() || !origins_.empty()) {
+    origins_.resize(static_cast<size_t>(slots_));
+    for (size_t k = 0; k < slots.size(); ++k) {
+      Origin& kept = origins_[static_cast<size_t>(slots[k])];
+      if (out != nullptr) out->origins.Add(kept, 1);
+      kept = k < refills ? refill.origins.Of(static_cast<int64_t>(k)) : Origin();
+    }
   }
   for (size_t i = 0; i < columns_.size(); ++i) {
     StoredColumn& stored = columns_[i];

@@ -52,6 +52,7 @@ class RowStore {
   MemoryAccount* const account_;
   Ref<const TreeSpec> tree_;
   std::vector<StoredColumn> columns_;
+  std::vector<Origin> origins_;  // by slot, once one is known
   int64_t slots_ = 0;
 };
 

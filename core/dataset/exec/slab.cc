@@ -126,6 +126,7 @@ void Slab::Clear() {
   rows = 0;
   tree.reset();
   columns.clear();
+  origins = Origins();
   status = OkStatus();
   end = false;
 }
@@ -155,6 +156,7 @@ Slab Slab::Slice(int64_t begin, int64_t end_row) const {
   part.tree = tree;
   part.columns.reserve(columns.size());
   for (const Column& column : columns) part.columns.push_back(column.Slice(begin, end_row));
+  part.origins = origins.Slice(begin, end_row);
   return part;
 }
 

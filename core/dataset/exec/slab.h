@@ -28,6 +28,7 @@
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/dataset/exec/origins.h"
 #include "core/tensor/leaf.h"
 #include "core/tensor/tensor.h"
 #include "core/tensor/tree_spec.h"
@@ -75,6 +76,7 @@ struct Slab {
   int64_t rows = 0;
   Ref<const TreeSpec> tree;     // the structure of a row; set whenever there are columns
   std::vector<Column> columns;  // empty when only the count was asked for
+  Origins origins;              // of the rows, as far as they are known
   Status status;
   bool end = false;
 

@@ -183,7 +183,7 @@ class MapStage final : public Stage {
     const int64_t index = in.first + row;
     if (HasFailed(index)) return std::exchange(failed_, Failed()).status;
     TUTTI_ASSIGN_OR_RETURN(Ref<Value> result, function_.CallRow(in.slab, row, index, options));
-    return function_.Fit(std::move(result), index);
+    return function_.Fit(std::move(result), index, in.slab.origins.Of(row));
   }
 
   void MapRows(const NumberedRows::Run& in, const Demand& demand, const CallOptions& options,
@@ -203,7 +203,9 @@ class MapStage final : public Stage {
       ++used;
       if (status.ok()) results.push_back(std::move(result).value());
     }
+    const auto made = static_cast<int64_t>(results.size());
     *slab = function_.Collect(std::move(results));
+    slab->origins = in.slab.origins.Slice(0, made);
     if (used == in.slab.rows && status.ok()) {
       slab->status = in.slab.status;
       slab->end = in.slab.end;

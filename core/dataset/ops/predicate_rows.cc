@@ -50,7 +50,9 @@ void PredicateRows::JudgeRows(const Slab& rows, int64_t index, bool until_false,
   while (verdicts->used < rows.rows) {
     const int64_t row = verdicts->used;
     Result<Ref<Value>> verdict = function_.CallRow(rows, row, index + row, options);
-    if (verdict.ok()) verdict = function_.Fit(std::move(verdict).value(), index + row);
+    if (verdict.ok()) {
+      verdict = function_.Fit(std::move(verdict).value(), index + row, rows.origins.Of(row));
+    }
     verdicts->status = verdict.status();
     if (!verdicts->status.ok()) {
       if (!IsInterruption(verdicts->status)) ++verdicts->used;

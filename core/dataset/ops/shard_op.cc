@@ -104,6 +104,7 @@ class ShardStage final : public Stage {
     slab->rows = read.rows;
     slab->tree = std::move(read.tree);
     slab->columns = std::move(read.columns);
+    slab->origins = std::move(read.origins);
   }
 
   void NextBlock(const Demand& demand, const CallOptions& options, Slab* slab) {
@@ -124,6 +125,9 @@ class ShardStage final : public Stage {
     if (ours.empty()) return;
     slab->rows = static_cast<int64_t>(ours.size());
     slab->tree = block.tree;
+    if (!block.origins.empty()) {
+      for (const int64_t row : ours) slab->origins.Add(block.origins.Of(row), 1);
+    }
     for (const Column& column : block.columns) {
       Result<Column> picked = Pick(column, ours);
       if (!picked.ok()) {

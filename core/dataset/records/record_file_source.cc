@@ -62,6 +62,7 @@ Status RecordFileSource::OpenFile(const std::string& path) {
   // All its records are missing.
   if (!reader.ok()) return WithLoss(std::move(reader).status(), Loss::kMany);
   reader_ = std::move(reader).value();
+  file_ = std::make_shared<const std::string>(path);
   return OkStatus();
 }
 
@@ -80,6 +81,8 @@ void RecordFileSource::ReadRows(const Demand& demand, Slab* slab) {
       }
       break;
     }
+    const auto read = static_cast<int64_t>(records.size() - before);
+    slab->origins.Add({file_, static_cast<int64_t>(reader_->position().index) - read}, read);
     if (blocks.empty() || blocks.back().get() != reader_->block().get()) {
       blocks.push_back(reader_->block());
       block_bytes += reader_->block()->bytes();

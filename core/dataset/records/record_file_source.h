@@ -54,6 +54,7 @@ class RecordFileSource : public Stage {
 
   const ExecContext& context_;
   FileNames names_;  // of the files that have not been opened
+  std::shared_ptr<const std::string> file_;  // whose name messages carry
   std::unique_ptr<RecordFileReader> reader_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/memory_account.h"
+#include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_dataset_testing.h"
 
 namespace tutti {
@@ -110,6 +111,58 @@ TEST_F(TextLineDataset, ALineThatNoMemoryIsLeftForIsOneErrorAndTheNextLineFollow
   EXPECT_EQ(errors[0].code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(errors[0].message()), HasSubstr("text_line: line 1 at byte 2"));
   EXPECT_EQ(Detail<std::string>(errors[0], "file"), path);
+}
+
+// Fails for lines of "bad", and gives the others.
+Result<Ref<Value>> RefuseBad(Context&, const Value& in, void*) {
+  if (in.leaf().tensor().item<BytesView>().text() == "bad") return DataLoss("it is bad");
+  return Value::OfLeaf(in.leaf());
+}
+Result<Ref<Value>> Pass(Context&, const Value& in, void*) { return Value::OfLeaf(in.leaf()); }
+
+TEST_F(TextLineDataset, AFunctionThatFailsSaysForWhichRecordOfWhichFile) {
+  const std::string second = folder_.Write("second", "c\nbad\nd\n");
+  const Ref<Dataset> lines = Read({folder_.Write("first", "a\nb\n"), second});
+  const std::string said = "element 3 (record 1 of \"" + second + "\"): it is bad";
+  for (const int64_t calls : {0, 2}) {
+    const Ref<Dataset> passed = lines->Map(MakeFunction(Pass), Parallel(calls)).value();
+    for (const Ref<Dataset>& refused :
+         {lines->Map(MakeFunction(RefuseBad), Parallel(calls)).value(),
+          passed->Map(MakeFunction(RefuseBad), Parallel(calls)).value(),
+          passed->Prefetch(2, {}).value()->Map(MakeFunction(RefuseBad), Parallel(calls)).value()}) {
+      std::vector<Status> errors;
+      EXPECT_THAT(All(refused, &errors), ElementsAre("a", "b", "c", "!", "d"));
+      ASSERT_EQ(errors.size(), 1u);
+      EXPECT_THAT(std::string(errors[0].message()), HasSubstr(said));
+      EXPECT_EQ(Detail<std::string>(errors[0], "source_file"), second);
+      EXPECT_EQ(Detail<int64_t>(errors[0], "source_record"), 1);
+    }
+  }
+}
+
+TEST_F(TextLineDataset, WhatIsShuffledShardedOrRestoredKnowsItsRecord) {
+  const std::string path = folder_.Write("lines", "a\nb\nc\nd\nbad\nf\n");
+  const Ref<Dataset> lines = Read({path});
+  const auto says = [&](const Ref<Dataset>& dataset, Iterator* iterator = nullptr) {
+    std::vector<Status> errors;
+    const Ref<Dataset> refused = dataset->Map(MakeFunction(RefuseBad), {}).value();
+    (void)(iterator != nullptr ? Rest(*iterator, &errors) : All(refused, &errors));
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_THAT(std::string(errors[0].message()), HasSubstr("(record 4 of \"" + path + "\")"));
+  };
+  says(lines->Shuffle(3, Seed(7)).value());
+  says(lines->Shuffle(100, Seed(7)).value());
+  says(lines->Shard(2, 0).value());
+  says(lines->Take(5).value());
+  says(lines->Skip(2).value());
+  says(lines->Repeat(1).value());
+  const Ref<Dataset> refused = lines->Map(MakeFunction(RefuseBad), {}).value();
+  const Ref<Iterator> before = Iterate(refused);
+  Next(*before);
+  Next(*before);
+  const Ref<Iterator> after = Iterate(refused);
+  ASSERT_TRUE(after->Restore(before->Save(CallOptions()).value(), CallOptions()).ok());
+  says(lines, after.get());
 }
 
 TEST_F(TextLineDataset, IsSerialised) {

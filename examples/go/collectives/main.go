@@ -209,7 +209,7 @@ func (w *worker) backward(elements int) {
 	if w.err != nil {
 		return
 	}
-	plan, err := w.NewBucketPlan(tutti.Sum, like, tutti.BucketPlanOptions{OwnTensors: true})
+	plan, err := w.NewBucketPlan(tutti.Sum, like, tutti.WithOwnTensors())
 	if !w.try(err) {
 		return
 	}

@@ -85,11 +85,11 @@ func registerFunctions() error {
 		return err
 	}
 	defer both.Close()
-	err = tutti.RegisterFunction("input_pipeline.read_shard", readShard, tutti.FunctionOptions{})
+	err = tutti.RegisterFunction("input_pipeline.read_shard", readShard)
 	if err != nil {
 		return err
 	}
-	return tutti.RegisterFunction("input_pipeline.ink", ink, tutti.FunctionOptions{Output: both})
+	return tutti.RegisterFunction("input_pipeline.ink", ink, tutti.WithOutput(both))
 }
 
 // pipeline gives batches ([n, longest], [n]) of int64. What goes wrong in making a dataset comes

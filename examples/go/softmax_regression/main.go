@@ -52,8 +52,8 @@ func newModel(strategy *tutti.Strategy) (*model, error) {
 	}
 	defer zeros.Close()
 	// A copy per replica; what the replicas of all workers assign is summed.
-	weights, err := strategy.NewVariable(context.Background(), zeros, tutti.VariableOptions{
-		Name: "weights", Aggregation: tutti.AggregateSum})
+	weights, err := strategy.NewVariable(context.Background(), zeros,
+		tutti.WithName("weights"), tutti.WithAggregation(tutti.AggregateSum))
 	return &model{strategy, weights}, err
 }
 
@@ -197,14 +197,12 @@ func train(epochs int, folder string) (err error) {
 	defer model.weights.Close()
 	// Each of several workers reads files of its own, for datasets are sharded by themselves.
 	trainingPart, heldOutPart := digits(folder)
-	training, err := strategy.DistributeDataset(context.Background(), trainingPart,
-		tutti.InputOptions{})
+	training, err := strategy.DistributeDataset(context.Background(), trainingPart)
 	if err != nil {
 		return err
 	}
 	defer training.Close()
-	heldOut, err := strategy.DistributeDataset(context.Background(), heldOutPart,
-		tutti.InputOptions{})
+	heldOut, err := strategy.DistributeDataset(context.Background(), heldOutPart)
 	if err != nil {
 		return err
 	}

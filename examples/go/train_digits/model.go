@@ -25,8 +25,8 @@ func newModel(strategy *tutti.Strategy, seed uint64) (*model, error) {
 	}
 	defer row.Close()
 	// All replicas bring the same update.
-	if m.weights, err = strategy.NewVariable(context.Background(), row, tutti.VariableOptions{
-		Name: "weights", Aggregation: tutti.AggregateOnlyFirstReplica}); err != nil {
+	if m.weights, err = strategy.NewVariable(context.Background(), row,
+		tutti.WithName("weights"), tutti.WithAggregation(tutti.AggregateOnlyFirstReplica)); err != nil {
 		return nil, err
 	}
 	zeros, err := tutti.NewTensor(tutti.Float64, parameters)
@@ -34,8 +34,9 @@ func newModel(strategy *tutti.Strategy, seed uint64) (*model, error) {
 		return nil, err
 	}
 	defer zeros.Close()
-	m.velocity, err = strategy.NewVariable(context.Background(), zeros, tutti.VariableOptions{
-		Name: "velocity", Synchronization: tutti.SyncOnRead, Aggregation: tutti.AggregateMean})
+	m.velocity, err = strategy.NewVariable(context.Background(), zeros,
+		tutti.WithName("velocity"), tutti.WithSynchronization(tutti.SyncOnRead),
+		tutti.WithAggregation(tutti.AggregateMean))
 	return m, err
 }
 

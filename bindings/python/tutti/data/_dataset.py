@@ -197,7 +197,11 @@ class Dataset(Transformations, _arguments.NamesNearest):
     def range(*args: int, output_type: Any = None, name: Optional[str] = None) -> "Dataset":
         """The numbers of range(*args), which is range(stop), range(start, stop) or
         range(start, stop, step), as scalars of `output_type`
-        (int64 by default)."""
+        (int64 by default).
+
+        >>> [int(number) for number in tutti.data.Dataset.range(2, 10, 3)]
+        [2, 5, 8]
+        """
         if not 1 <= len(args) <= 3:
             raise errors.InvalidTypeError(f"range takes 1 to 3 numbers, not {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
@@ -213,7 +217,12 @@ class Dataset(Transformations, _arguments.NamesNearest):
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Optional[str] = None) -> "Dataset":
         """The slices of all `tensors`, a structure as in from_tensors, along axis 0, whose sizes
-        must be equal there. Arrays are not copied: do not write to them afterwards."""
+        must be equal there. Arrays are not copied: do not write to them afterwards.
+
+        >>> rows = tutti.data.Dataset.from_tensor_slices({"x": [[1, 2], [3, 4]], "y": [5, 6]})
+        >>> [(row["x"].tolist(), int(row["y"])) for row in rows]
+        [([1, 2], 5), ([3, 4], 6)]
+        """
         return Dataset._of(_native.dataset_from_tensor_slices(tensors, name))
 
     @staticmethod
@@ -231,6 +240,14 @@ class Dataset(Transformations, _arguments.NamesNearest):
         InvalidArgumentError that names element and value. An exception of the generator comes out
         of the iterator as itself. The generator runs on the thread that iterates, or on that of a
         prefetch.
+
+        >>> def squares(count):
+        ...     for number in range(count):
+        ...         yield number * number
+        >>> numbers = tutti.data.Dataset.from_generator(
+        ...     squares, args=(4,), output_signature=tutti.data.TensorSpec((), np.int64))
+        >>> [int(number) for number in numbers]
+        [0, 1, 4, 9]
         """
         if not callable(generator):
             raise TypeError("from_generator needs a function that makes an iterator, because every "
@@ -257,7 +274,12 @@ class Dataset(Transformations, _arguments.NamesNearest):
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: Optional[str] = None) -> "Dataset":
         """Elements with the structure of `datasets` (one structure, or one dataset in each of
-        args), one element of each; as long as the shortest."""
+        args), one element of each; as long as the shortest.
+
+        >>> numbers = tutti.data.Dataset.range(3)
+        >>> [(int(a), int(b)) for a, b in tutti.data.Dataset.zip((numbers, numbers.skip(1)))]
+        [(0, 1), (1, 2)]
+        """
         if datasets is None:
             datasets = args[0] if len(args) == 1 else tuple(args)
         if isinstance(datasets, list):
@@ -282,6 +304,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         other. With slab=True calls stay on the iterating thread. An exception of the function
         comes out of the iterator as itself.
         Inside it only building calls are allowed, no iteration.
+
+        >>> [int(number) for number in tutti.data.Dataset.range(4).map(lambda x: x * x)]
+        [0, 1, 4, 9]
         """
         function = function_of(map_func, slab, output_signature, name)
         return self._of(_native.dataset_map(self._handle, function._handle,
@@ -309,6 +334,11 @@ class Dataset(Transformations, _arguments.NamesNearest):
         num_parallel_calls: 0 or None on the iterating thread; n threads, at most cycle_length, that
         call the function and make the elements ahead; or AUTOTUNE. The order is the same, unless
         deterministic=False: then whatever is ready comes first.
+
+        >>> rows = tutti.data.Dataset.range(2).interleave(
+        ...     lambda x: tutti.data.Dataset.range(3).map(lambda y: 10 * x + y), cycle_length=2)
+        >>> [int(row) for row in rows]
+        [0, 10, 1, 11, 2, 12]
         """
         function = function_of(map_func, False, None, name)
         return self._of(_native.dataset_interleave(
@@ -355,6 +385,10 @@ class Dataset(Transformations, _arguments.NamesNearest):
         for each in the structure of an element, None for 0, False or b"". Python's own numbers are
         converted to the component's dtype as by Tensor.convert, which needs the dataset's
         element_spec; others must have it. The last batch may be smaller, unless drop_remainder.
+
+        >>> rows = tutti.data.Dataset.range(1, 3).map(lambda n: np.full(n, n))
+        >>> [batch.tolist() for batch in rows.padded_batch(2)]
+        [[[1, 0], [2, 2]]]
         """
         values = _padding.values(padding_values, lambda: self.element_spec)
         return self._of(_native.dataset_padded_batch(
@@ -409,7 +443,12 @@ class Dataset(Transformations, _arguments.NamesNearest):
                 name: Optional[str] = None) -> "Dataset":
         """A random order: each output is drawn uniformly from a buffer of `buffer_size` > 0
         elements, anew for each iteration unless reshuffle_each_iteration=False. The order that a
-        seed gives is a promise of compatibility."""
+        seed gives is a promise of compatibility.
+
+        >>> shuffled = tutti.data.Dataset.range(9).shuffle(9, seed=7)
+        >>> sorted(int(number) for number in shuffled)
+        [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        """
         return self._of(_native.dataset_shuffle(self._handle, buffer_size, seed,
                                                 reshuffle_each_iteration, name))
 
@@ -472,6 +511,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         place, where it holds them; in `initial_state` they are int32 and float32 as in a Tensor. It
         iterates now, waiting at most `timeout` seconds (DeadlineExceededError). An exception of the
         function comes out as itself; other errors have the element's number.
+
+        >>> int(tutti.data.Dataset.range(5).reduce(np.int64(0), lambda total, x: total + x))
+        10
         """
         function = reduce_func
         if not isinstance(function, Function):
@@ -514,7 +556,12 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """The same as iter(), because elements are NumPy already; TypeError at the first element
         when there are datasets or optionals in it. writable: each array is a copy of its own, for
         who writes into it or hands it to a library that wants memory that may be written
-        (torch.from_numpy, torch.from_dlpack)."""
+        (torch.from_numpy, torch.from_dlpack).
+
+        >>> rows = tutti.data.Dataset.range(4).batch(2).as_numpy_iterator(writable=True)
+        >>> [(row + 1).tolist() for row in rows]
+        [[1, 2], [3, 4]]
+        """
         return _NumpyIterator(self, writable)
 
     def __repr__(self) -> str:

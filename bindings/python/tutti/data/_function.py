@@ -81,6 +81,12 @@ def parse_example(features: Mapping[str, Any], example: Any = None) -> Function:
     what Examples hold; other numeric dtypes are converted with a range check. Malformed and missing
     features are an InvalidArgumentError at iteration. example: not supported (TypeError), because
     the function is for Dataset.map.
+
+    >>> record = tutti.io.make_example({"x": [0.5, 1.5], "y": 3})
+    >>> parse = tutti.data.parse_example({"x": ((2,), np.float32), "y": ((), np.int64)})
+    >>> row, = tutti.data.Dataset.from_tensors(record).map(parse)
+    >>> row["x"].tolist(), int(row["y"])
+    ([0.5, 1.5], 3)
     """
     if example is not None:
         raise TypeError("parse_example(features) gives a function for Dataset.map; it does not "

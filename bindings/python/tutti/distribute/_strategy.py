@@ -167,7 +167,14 @@ class Strategy(_arguments.NamesNearest):
     def scope(self) -> _StrategyScope:
         """Cross-replica context with this as the ambient strategy: variables that are made there
         have a copy per replica. May be entered again inside itself; entering another strategy's
-        scope there is a FailedPreconditionError."""
+        scope there is a FailedPreconditionError.
+
+        >>> strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        >>> with strategy.scope():
+        ...     weights = tutti.Variable([1.0, 2.0])
+        >>> len(strategy.experimental_local_results(weights))
+        2
+        """
         return _StrategyScope(self)
 
     # ---- running
@@ -187,6 +194,13 @@ class Strategy(_arguments.NamesNearest):
         An exception of a replica stops the others and comes out as itself. options: RunOptions.
         timeout: seconds (DeadlineExceededError): looked at when a replica enters a collective and
         when all have returned, and the end of what they wait for.
+
+        >>> strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        >>> def step():
+        ...     context = tutti.distribute.get_replica_context()
+        ...     return context.all_reduce("sum", context.replica_id_in_sync_group + 1)
+        >>> [int(value) for value in strategy.run(step).values]
+        [3, 3]
         """
         if kwargs:
             fn, args = with_keywords(fn, args, kwargs)
@@ -229,6 +243,12 @@ class Strategy(_arguments.NamesNearest):
         value that is not distributed: MEAN gives it back, SUM is a ValueError with several
         replicas. Of a Mirrored value MEAN gives the value, SUM adds its components. IndexedSlices
         are joined, without an axis. options, also as experimental_hints: CommunicationOptions.
+
+        >>> strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        >>> losses = strategy.run(
+        ...     lambda: tutti.distribute.get_replica_context().replica_id_in_sync_group * 1.0)
+        >>> float(strategy.reduce("mean", losses))
+        0.5
         """
         hints = _communication.hints_of(options, experimental_hints)
         return _native.strategy_reduce(self._handle, member(ReduceOp, reduce_op, "reduce_op"),
@@ -284,7 +304,13 @@ class Strategy(_arguments.NamesNearest):
         Several workers share the data by the dataset's option
         experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer
         files than workers are a ValueError on every worker; DATA, each reads all and takes its
-        part; OFF, each takes all; AUTO (the default), FILE where there are files, else DATA."""
+        part; OFF, each takes all; AUTO (the default), FILE where there are files, else DATA.
+
+        >>> strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        >>> steps = strategy.distribute_dataset(tutti.data.Dataset.range(8).batch(4))
+        >>> [[part.tolist() for part in step.values] for step in steps]
+        [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+        """
         _arguments.check("distribute_dataset: dataset", dataset, Dataset)
         options = InputOptions() if options is None else options
         _arguments.check("distribute_dataset: options", options, InputOptions)

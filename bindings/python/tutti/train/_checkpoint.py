@@ -144,7 +144,18 @@ class Checkpoint:
             raise AttributeError(f"the checkpoint has no object {name!r}") from None
 
     def save(self, file_prefix: _Path, timeout: Optional[float] = None) -> str:
-        """Saves as `<file_prefix>-<save_counter>`, counting up, and returns that path."""
+        """Saves as `<file_prefix>-<save_counter>`, counting up, and returns that path.
+
+        >>> import tempfile
+        >>> weights = np.array([1.0, 2.0])
+        >>> checkpoint = tutti.train.Checkpoint(weights=weights)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = checkpoint.save(folder + "/model")
+        ...     weights[:] = 0
+        ...     _ = checkpoint.restore(path)
+        >>> weights.tolist()
+        [1.0, 2.0]
+        """
         number = self.save_counter + 1
         path = f"{os.fspath(file_prefix)}-{number}"
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

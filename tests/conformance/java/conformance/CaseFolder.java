@@ -22,8 +22,9 @@ final class CaseFolder implements AutoCloseable {
   private int count; // of files and folders that were made
 
   /**
-   * A tree of ops with the paths of its files in the place of their contents, a `database` being a
-   * file, too. `records` says what numbers are in its files, which RecordFiles writes.
+   * A tree of ops with the paths of its files in the place of their contents, a {@code database}
+   * being a file, too. {@code records} says what numbers are in its files, which RecordFiles
+   * writes.
    */
   Object withPaths(Object tree) {
     if (tree instanceof Fields fields) {

@@ -223,7 +223,7 @@ final class Datasets {
     return options;
   }
 
-  /** One op with an `input`, which is `dataset`. */
+  /** One op with an {@code input}, which is {@code dataset}. */
   private static Dataset transform(Dataset dataset, Fields node) {
     final String op = node.text("op");
     switch (op) {

@@ -19,7 +19,7 @@ import org.tutti.data.TFRecordWriter;
 import org.tutti.data.TextLineDataset;
 import org.tutti.data.WindowFunction;
 
-/** The functions that the vectors name with `fn` and `arg`. */
+/** The functions that the vectors name with {@code fn} and {@code arg}. */
 final class Functions {
   private Functions() {}
 

@@ -14,7 +14,7 @@ final class Mismatch extends RuntimeException {
     }
   }
 
-  /** What `body` gives, where it is wrong in one part of the whole. */
+  /** What {@code body} gives, where it is wrong in one part of the whole. */
   static void in(String part, Runnable body) {
     try {
       body.run();

@@ -11,7 +11,8 @@ import org.tutti.data.DatasetIterator;
 
 /**
  * Walks over a dataset: what its iterators give, call by call, compared with what a case expects. A
- * case says by its `api` how it iterates, by its `dtype` and `tolerance` how it compares.
+ * case says by its {@code api} how it iterates, by its {@code dtype} and {@code tolerance} how it
+ * compares.
  */
 final class Walks {
   private final String api; // null: as Java does
@@ -40,8 +41,8 @@ final class Walks {
   }
 
   /**
-   * One walk that gives the list `expected`, in which {"error": CODE} is a call that fails; or
-   * {"multiset": [...]}, in any order.
+   * One walk that gives the list {@code expected}, in which {"error": CODE} is a call that fails;
+   * or {"multiset": [...]}, in any order.
    */
   void walk(Dataset dataset, Object expected) {
     if (expected instanceof List<?> list) {

@@ -56,9 +56,9 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A plan for `gradients`, in the order in which the backward pass makes them (last layer first),
-   * which are reduced in place. All ranks give the same dtypes and shapes in the same order. A
-   * tensor that is there twice or read-only is refused.
+   * A plan for {@code gradients}, in the order in which the backward pass makes them (last layer
+   * first), which are reduced in place. All ranks give the same dtypes and shapes in the same
+   * order. A tensor that is there twice or read-only is refused.
    */
   public static BucketPlan of(Communicator communicator, List<Tensor> gradients, ReduceOp op) {
     return of(communicator, gradients, op, new Options());
@@ -71,8 +71,8 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A plan that makes its gradients: zeros of the dtypes and shapes of `like`, side by side in
-   * memory that all ranks of one machine map, so that large buckets are reduced where they lie.
+   * A plan that makes its gradients: zeros of the dtypes and shapes of {@code like}, side by side
+   * in memory that all ranks of one machine map, so that large buckets are reduced where they lie.
    * tensor(i) is gradient i.
    */
   public static BucketPlan ofOwnTensors(
@@ -86,7 +86,7 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
     return new BucketPlan(communicator, like, op, options, true);
   }
 
-  /** What is reduced as gradient `index`. It outlives the plan. */
+  /** What is reduced as gradient {@code index}. It outlives the plan. */
   public Tensor tensor(int index) {
     if (index < 0) {
       throw TuttiException.of(
@@ -101,8 +101,8 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Gradient `index` is complete in this step, and is not touched until await has returned. One
-   * that is ready already is FAILED_PRECONDITION. Does not wait.
+   * Gradient {@code index} is complete in this step, and is not touched until await has returned.
+   * One that is ready already is FAILED_PRECONDITION. Does not wait.
    */
   public void ready(int index) {
     if (index < 0) {
@@ -121,7 +121,7 @@ public final class BucketPlan extends NativeObject implements AutoCloseable {
     await(null);
   }
 
-  /** As await, for at most `timeout`, beyond which the epoch ends, too. */
+  /** As await, for at most {@code timeout}, beyond which the epoch ends, too. */
   public void await(Duration timeout) {
     Native.bucket_plan_wait(this, Bridge.nanos(timeout));
   }

@@ -111,7 +111,7 @@ public final class Cluster extends NativeObject implements AutoCloseable {
     close(null);
   }
 
-  /** As close, waiting for at most `timeout`. */
+  /** As close, waiting for at most {@code timeout}. */
   public void close(Duration timeout) {
     if (!isClosed()) {
       try {

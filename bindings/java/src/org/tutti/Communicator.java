@@ -40,7 +40,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
 
-  /** `size` ranks within this process. */
+  /** {@code size} ranks within this process. */
   public static List<Communicator> createLocal(int size) {
     return createLocal(size, null);
   }
@@ -55,7 +55,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return create(cluster, name, null);
   }
 
-  /** `size` ranks within this process. */
+  /** {@code size} ranks within this process. */
   public static List<Communicator> createLocal(int size, String name) {
     if (size < 1 || size > 65536) {
       throw TuttiException.of(
@@ -125,7 +125,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   // ---- collectives
 
-  /** Folds `value` of all ranks into a new tensor. */
+  /** Folds {@code value} of all ranks into a new tensor. */
   public Tensor allReduce(Tensor value, ReduceOp op) {
     final Tensor result = Tensor.zeros(value.dtype(), value.shape());
     try {
@@ -142,7 +142,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     allReduce(value, op, result, null);
   }
 
-  /** Folds `value` of all ranks into `result`, which may be `value` itself. */
+  /** Folds {@code value} of all ranks into {@code result}, which may be {@code value} itself. */
   public void allReduce(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
     Native.communicator_all_reduce(this, value, op.number(), Bridge.nanos(timeout), result);
   }
@@ -153,8 +153,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Several tensors, of any dtypes and shapes, in one call: each of `results`, which may be its
-   * value, from the value at the same place.
+   * Several tensors, of any dtypes and shapes, in one call: each of {@code results}, which may be
+   * its value, from the value at the same place.
    */
   public void allReduce(
       List<Tensor> values, ReduceOp op, List<Tensor> results, Duration timeout) {
@@ -162,7 +162,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         this, array(values), op.number(), Bridge.nanos(timeout), array(results));
   }
 
-  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
   public void allReduce(Tensor value, ReduceOp op, Tensor result, CommunicationOptions options,
       Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
@@ -189,14 +189,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Folds `value` of all ranks into `result` of rank `root`, which may be its `value`; the others
-   * may give null for `result`.
+   * Folds {@code value} of all ranks into {@code result} of rank {@code root}, which may be its
+   * {@code value}; the others may give null for {@code result}.
    */
   public void reduce(Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
     Native.communicator_reduce(this, value, op.number(), root, Bridge.nanos(timeout), result);
   }
 
-  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
   public void reduce(Tensor value, ReduceOp op, int root, Tensor result,
       CommunicationOptions options, Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
@@ -212,8 +212,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Folds `value` [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of that in
-   * `result` [m, ...]. Rows that the ranks cannot share evenly are INVALID_ARGUMENT.
+   * Folds {@code value} [size * m, ...] of all ranks; rank r gets rows [r * m, (r + 1) * m) of that
+   * in {@code result} [m, ...]. Rows that the ranks cannot share evenly are INVALID_ARGUMENT.
    */
   public void reduceScatter(Tensor value, ReduceOp op, Tensor result, Duration timeout) {
     Native.communicator_reduce_scatter(this, value, op.number(), Bridge.nanos(timeout), result);
@@ -224,7 +224,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     broadcast(tensor, root, null);
   }
 
-  /** Copies the tensor of rank `root` into that of every other rank. */
+  /** Copies the tensor of rank {@code root} into that of every other rank. */
   public void broadcast(Tensor tensor, int root, Duration timeout) {
     Native.communicator_broadcast(this, root, Bridge.nanos(timeout), tensor);
   }
@@ -234,13 +234,13 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return allGather(value, null);
   }
 
-  /** Joins `value` of all ranks along axis 0, whose size may differ. */
+  /** Joins {@code value} of all ranks along axis 0, whose size may differ. */
   public Tensor allGather(Tensor value, Duration timeout) {
     return Makers.tensor(
         Box.at(Native.communicator_all_gather(this, value, Bridge.nanos(timeout))));
   }
 
-  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
   public Tensor allGather(Tensor value, CommunicationOptions options, Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
     return Makers.tensor(Box.at(Bridge.hinted(
@@ -252,7 +252,10 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     allGatherInto(value, result, null);
   }
 
-  /** Joins `value` [m, ...], equal on all ranks, into `result` [size * m, ...] in rank order. */
+  /**
+   * Joins {@code value} [m, ...], equal on all ranks, into {@code result} [size * m, ...] in rank
+   * order.
+   */
   public void allGatherInto(Tensor value, Tensor result, Duration timeout) {
     Native.communicator_all_gather_into(this, value, Bridge.nanos(timeout), result);
   }
@@ -262,13 +265,13 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return gather(value, root, null);
   }
 
-  /** Joins as allGather does, at rank `root` only: the others get null. */
+  /** Joins as allGather does, at rank {@code root} only: the others get null. */
   public Tensor gather(Tensor value, int root, Duration timeout) {
     final Box box = Box.at(Native.communicator_gather(this, value, root, Bridge.nanos(timeout)));
     return box == null ? null : Makers.tensor(box);
   }
 
-  /** As above, with options (null: none), whose timeout counts where `timeout` is null. */
+  /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
   public Tensor gather(Tensor value, int root, CommunicationOptions options, Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
     final Box box = Box.at(Bridge.hinted(
@@ -282,8 +285,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Rank r gets rows [r * m, (r + 1) * m) of the root's `value` [size * m, ...] in `result`
-   * [m, ...]. The others may give null for `value`.
+   * Rank r gets rows [r * m, (r + 1) * m) of the root's {@code value} [size * m, ...] in {@code
+   * result} [m, ...]. The others may give null for {@code value}.
    */
   public void scatter(Tensor value, int root, Tensor result, Duration timeout) {
     Native.communicator_scatter(this, value, root, Bridge.nanos(timeout), result);
@@ -295,8 +298,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Rows [p * m, (p + 1) * m) of `value` [size * m, ...] go to rank p; `result` of the same shape
-   * gets rank p's rows for this rank there.
+   * Rows [p * m, (p + 1) * m) of {@code value} [size * m, ...] go to rank p; {@code result} of the
+   * same shape gets rank p's rows for this rank there.
    */
   public void allToAll(Tensor value, Tensor result, Duration timeout) {
     Native.communicator_all_to_all(this, value, Bridge.nanos(timeout), result);
@@ -308,8 +311,8 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * The first sendRows[0] rows of `value` go to rank 0, the next sendRows[1] to rank 1 and so on;
-   * together they are all of its rows.
+   * The first sendRows[0] rows of {@code value} go to rank 0, the next sendRows[1] to rank 1 and so
+   * on; together they are all of its rows.
    */
   public Received allToAll(Tensor value, long[] sendRows, Duration timeout) {
     Objects.requireNonNull(sendRows, "a number of rows for each rank is needed, not null");
@@ -338,7 +341,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A tensor to rank `to`, which calls receive with the same dtype and shape; neither returns
+   * A tensor to rank {@code to}, which calls receive with the same dtype and shape; neither returns
    * before both have come and the bytes have moved. No other rank takes part. Two ranks that send
    * to each other at once wait for each other: let one of them receive first.
    */
@@ -351,7 +354,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     receive(from, tensor, null);
   }
 
-  /** What rank `from` sends, into `tensor`. */
+  /** What rank {@code from} sends, into {@code tensor}. */
   public void receive(int from, Tensor tensor, Duration timeout) {
     Native.communicator_receive(this, from, Bridge.nanos(timeout), tensor);
   }
@@ -532,7 +535,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return allGatherValue(value, null);
   }
 
-  /** As above, waiting for at most `timeout`. */
+  /** As above, waiting for at most {@code timeout}. */
   public List<Value> allGatherValue(Object value, Duration timeout) {
     try (Value mine = Value.of(value)) {
       return Makers.value(Box.at(
@@ -541,14 +544,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * What rank `root` brings, on every rank; the others' value is not looked at. Else as
+   * What rank {@code root} brings, on every rank; the others' value is not looked at. Else as
    * allGatherValue.
    */
   public Value broadcastValue(Object value, int root) {
     return broadcastValue(value, root, null);
   }
 
-  /** As above, waiting for at most `timeout`. */
+  /** As above, waiting for at most {@code timeout}. */
   public Value broadcastValue(Object value, int root, Duration timeout) {
     try (Value mine = Value.of(value)) {
       return Makers.value(Box.at(
@@ -620,7 +623,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /**
    * As shrink, of all workers that are there, in their order, newcomers too: those create a
-   * communicator of this name. Waits until there are `least` ranks (0: whoever is there).
+   * communicator of this name. Waits until there are {@code least} ranks (0: whoever is there).
    * FAILED_PRECONDITION within a process, and for a part of another communicator (split).
    */
   public Communicator grow(int least, Duration timeout) {
@@ -636,7 +639,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     close(null);
   }
 
-  /** As close, waiting for at most `timeout`. */
+  /** As close, waiting for at most {@code timeout}. */
   public void close(Duration timeout) {
     if (!isClosed()) {
       try {

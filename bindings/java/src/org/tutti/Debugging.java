@@ -11,10 +11,10 @@ import org.tutti.internal.Native;
  *
  * <p>What is asserted about is anything that {@link Value#ofData} takes: tensors, numbers, arrays,
  * variables (every copy), per-replica values (every component) and structures of them. An assertion
- * that does not hold is INVALID_ARGUMENT: `message` (null: none) comes first, then what does not
- * hold at which index, then the first `summarize` elements of the tensors (0: three, negative:
- * all). Assertions about elements compare by broadcasting and hold where there are none. They may
- * be called in functions of datasets and of replicas. Threads: any.
+ * that does not hold is INVALID_ARGUMENT: {@code message} (null: none) comes first, then what does
+ * not hold at which index, then the first {@code summarize} elements of the tensors (0: three,
+ * negative: all). Assertions about elements compare by broadcasting and hold where there are none.
+ * They may be called in functions of datasets and of replicas. Threads: any.
  */
 public final class Debugging {
   static {
@@ -205,22 +205,22 @@ public final class Debugging {
     condition(SCALAR, tensor, message, 0);
   }
 
-  /** The tensor has `rank` axes. */
+  /** The tensor has {@code rank} axes. */
   public static void assertRank(Object x, long rank, String message) {
     rank(RANK_EQUAL, x, message, rank);
   }
 
-  /** The tensor has `rank` axes or more. */
+  /** The tensor has {@code rank} axes or more. */
   public static void assertRankAtLeast(Object x, long rank, String message) {
     rank(RANK_AT_LEAST, x, message, rank);
   }
 
-  /** The tensor has as many axes as one of `ranks` says. */
+  /** The tensor has as many axes as one of {@code ranks} says. */
   public static void assertRankIn(Object x, long[] ranks, String message) {
     rank(RANK_IN, x, message, ranks);
   }
 
-  /** The tensor is of `dtype`; of a sparse or ragged one its values are. */
+  /** The tensor is of {@code dtype}; of a sparse or ragged one its values are. */
   public static void assertType(Object tensor, DType dtype, String message) {
     try (Value value = Value.ofData(tensor)) {
       Native.debugging_assert_type(value, dtype.number(), message, 0);
@@ -228,8 +228,8 @@ public final class Debugging {
   }
 
   /**
-   * The dtype of all `tensors` (null ones are passed over), which must be one of floats and, where
-   * it is not null, `dtype`; FLOAT32 where neither is given.
+   * The dtype of all {@code tensors} (null ones are passed over), which must be one of floats and,
+   * where it is not null, {@code dtype}; FLOAT32 where neither is given.
    */
   public static DType assertSameFloatDType(List<?> tensors, DType dtype) {
     try (Value all = Value.ofData(tensors.toArray())) {
@@ -254,8 +254,8 @@ public final class Debugging {
   }
 
   /**
-   * As assertShapes, with what its error says first and shows: `data`, unless it is null, in place
-   * of the tensor that does not fit.
+   * As assertShapes, with what its error says first and shows: {@code data}, unless it is null, in
+   * place of the tensor that does not fit.
    */
   public static void assertShapes(
       List<Shaped> shapes, Object data, String message, int summarize) {
@@ -271,7 +271,7 @@ public final class Debugging {
     }
   }
 
-  /** The condition, booleans, is true at every element; else `data` (null: none) is shown. */
+  /** The condition, booleans, is true at every element; else {@code data} (null: none) is shown. */
   public static void assertTrue(Object condition, Object data, int summarize) {
     try (Value value = Value.ofData(condition);
          Value shown = data == null ? null : Value.ofData(data)) {
@@ -280,7 +280,7 @@ public final class Debugging {
   }
 
   /**
-   * Whether `tensor` is one, a variable or a per-replica value, and its elements are numbers:
+   * Whether {@code tensor} is one, a variable or a per-replica value, and its elements are numbers:
    * neither booleans nor byte strings.
    */
   public static boolean isNumericTensor(Object tensor) {
@@ -381,10 +381,10 @@ public final class Debugging {
 
   /**
    * From now on the tensors that enableCheckNumerics would look at, of all threads of the process,
-   * leave an event each in files under `dumpRoot`, a directory that is made where it is missing.
-   * Once more with the same root it goes on; another root ends the dump before. INVALID_ARGUMENT
-   * for another mode or buffer size than that of a dump that goes on, and for an expression that
-   * does not read. `tutti debug` shows what was dumped.
+   * leave an event each in files under {@code dumpRoot}, a directory that is made where it is
+   * missing. Once more with the same root it goes on; another root ends the dump before.
+   * INVALID_ARGUMENT for another mode or buffer size than that of a dump that goes on, and for an
+   * expression that does not read. {@code tutti debug} shows what was dumped.
    */
   public static DumpWriter enableDumpDebugInfo(String dumpRoot, DumpOptions options) {
     return new DumpWriter(Native.debugging_enable_dump(dumpRoot, options.mode().ordinal() + 1,

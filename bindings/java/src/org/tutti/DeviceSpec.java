@@ -67,7 +67,7 @@ public record DeviceSpec(
     }
   }
 
-  /** `inner` where it says something, else this one: how nested scopes combine. */
+  /** {@code inner} where it says something, else this one: how nested scopes combine. */
   public DeviceSpec merge(DeviceSpec inner) {
     try (Handle left = handle(); Handle right = inner.handle();
          Handle merged = new Handle(Native.device_spec_merge(left, right))) {
@@ -122,8 +122,8 @@ public record DeviceSpec(
   }
 
   /**
-   * A device scope of the thread, until it is closed: `try (var scope =
-   * DeviceSpec.scope("CPU:1"))`. Nested scopes merge, the inner one wins; null clears. Replica
+   * A device scope of the thread, until it is closed: {@code try (var scope =
+   * DeviceSpec.scope("CPU:1"))}. Nested scopes merge, the inner one wins; null clears. Replica
    * functions see the scope of the thread that called run.
    *
    * <p>What is made inside lies on that device: tensors, variables and datasets, and what run runs,

@@ -84,8 +84,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A ragged tensor (Value.ragged) with row splits of INT64. Axes 1 to `raggedRank` of the shape
-   * are ragged, 1 or more and fewer than it has; their sizes, and others, may be UNKNOWN.
+   * A ragged tensor (Value.ragged) with row splits of INT64. Axes 1 to {@code raggedRank} of the
+   * shape are ragged, 1 or more and fewer than it has; their sizes, and others, may be UNKNOWN.
    */
   public static Spec ragged(DType dtype, int raggedRank, long... shape) {
     return ragged(dtype, DType.INT64, raggedRank, shape);
@@ -97,7 +97,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
         dtype.number(), raggedRank, rowSplits.number(), true, shape)));
   }
 
-  /** A ragged tensor of any rank above `raggedRank`. */
+  /** A ragged tensor of any rank above {@code raggedRank}. */
   public static Spec raggedOfAnyShape(DType dtype, DType rowSplits, int raggedRank) {
     return new Spec(Box.at(Native.spec_of_ragged(
         dtype.number(), raggedRank, rowSplits.number(), false, new long[0])));
@@ -109,8 +109,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A dataset of such elements. `shape` is that of an array of datasets, which no value is, so that
-   * only none fits one; it is kept and compared.
+   * A dataset of such elements. {@code shape} is that of an array of datasets, which no value is,
+   * so that only none fits one; it is kept and compared.
    */
   public static Spec dataset(Spec element, long... shape) {
     return new Spec(Box.at(Native.spec_of_dataset(element, shape)));
@@ -161,8 +161,8 @@ public final class Spec extends NativeObject implements AutoCloseable {
 
   /**
    * The spec of tensors of some types: a DType, an array for a tuple, a List, or a Map of them.
-   * `shapes` has the same structure, with a long[] or null, which is a rank that is not known, in
-   * the place of each DType; null altogether: none is known.
+   * {@code shapes} has the same structure, with a long[] or null, which is a rank that is not
+   * known, in the place of each DType; null altogether: none is known.
    */
   public static Spec ofTypes(Object types, Object shapes) {
     if (types instanceof DType dtype) {
@@ -280,7 +280,7 @@ public final class Spec extends NativeObject implements AutoCloseable {
     return keys;
   }
 
-  /** Part `index` of a structure. */
+  /** Part {@code index} of a structure. */
   public Spec get(int index) {
     if (index < 0 || index >= size()) {
       throw TuttiException.of(
@@ -379,9 +379,9 @@ public final class Spec extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * The most specific spec that every value of this and of `other` fits: sizes that differ are not
-   * known in it, nor are ranks. INVALID_ARGUMENT, naming both, where structure, kinds or dtypes
-   * differ.
+   * The most specific spec that every value of this and of {@code other} fits: sizes that differ
+   * are not known in it, nor are ranks. INVALID_ARGUMENT, naming both, where structure, kinds or
+   * dtypes differ.
    */
   public Spec mostSpecificCompatibleType(Spec other) {
     return new Spec(Box.at(Native.spec_most_specific(this, other)));

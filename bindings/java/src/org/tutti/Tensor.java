@@ -70,32 +70,32 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return placed(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(false))));
   }
 
-  /** A copy of `elements`, in row-major order. */
+  /** A copy of {@code elements}, in row-major order. */
   public static Tensor of(float[] elements, long... shape) {
     return copied(elements, DType.FLOAT32, shape);
   }
 
-  /** A copy of `elements`, in row-major order. */
+  /** A copy of {@code elements}, in row-major order. */
   public static Tensor of(double[] elements, long... shape) {
     return copied(elements, DType.FLOAT64, shape);
   }
 
-  /** A copy of `elements`, in row-major order. */
+  /** A copy of {@code elements}, in row-major order. */
   public static Tensor of(int[] elements, long... shape) {
     return copied(elements, DType.INT32, shape);
   }
 
-  /** A copy of `elements`, in row-major order. */
+  /** A copy of {@code elements}, in row-major order. */
   public static Tensor of(long[] elements, long... shape) {
     return copied(elements, DType.INT64, shape);
   }
 
-  /** A copy of `elements`, in row-major order. */
+  /** A copy of {@code elements}, in row-major order. */
   public static Tensor of(short[] elements, long... shape) {
     return copied(elements, DType.INT16, shape);
   }
 
-  /** A copy of `elements`, in row-major order. */
+  /** A copy of {@code elements}, in row-major order. */
   public static Tensor of(boolean[] elements, long... shape) {
     return copied(elements, DType.BOOL, shape);
   }
@@ -160,7 +160,9 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return next;
   }
 
-  /** A copy of `elements`, in row-major order, as a dtype of their size (UINT8, FLOAT16 ...). */
+  /**
+   * A copy of {@code elements}, in row-major order, as a dtype of their size (UINT8, FLOAT16 ...).
+   */
   public static Tensor of(DType dtype, byte[] elements, long... shape) {
     if (dtype.byteSize() != 1) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
@@ -546,7 +548,7 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** Element `index`, in row-major order, of a tensor of byte strings. */
+  /** Element {@code index}, in row-major order, of a tensor of byte strings. */
   public byte[] bytes(long index) {
     if (dtype() != DType.BYTES) {
       throw wrongType(dtype(), "BYTES");
@@ -600,8 +602,8 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   // ---- texts
 
   /**
-   * The byte strings of one place put together, in the order of `tensors`, with a separator between
-   * them. Scalars stand in every place; all other tensors must have one shape, which is the
+   * The byte strings of one place put together, in the order of {@code tensors}, with a separator
+   * between them. Scalars stand in every place; all other tensors must have one shape, which is the
    * result's.
    */
   public static Tensor joinStrings(String separator, Tensor... tensors) {
@@ -686,7 +688,7 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return new Tensor(Box.at(Native.tensor_from(this)));
   }
 
-  /** Copies the elements into `destination`, of the same dtype and shape. */
+  /** Copies the elements into {@code destination}, of the same dtype and shape. */
   public void copyInto(Tensor destination) {
     Native.tensor_copy_into(this, destination);
   }

@@ -118,8 +118,8 @@ public final class Value extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * An optional that holds nothing, where a value of the spec `held` could be: its own spec is an
-   * optional of that. Optional.empty() becomes one of which that is not known.
+   * An optional that holds nothing, where a value of the spec {@code held} could be: its own spec
+   * is an optional of that. Optional.empty() becomes one of which that is not known.
    */
   public static Value emptyOptional(Spec held) {
     return new Value(Box.at(Native.value_of_empty_optional(held)));
@@ -169,7 +169,7 @@ public final class Value extends NativeObject implements AutoCloseable {
 
   /**
    * The ragged tensor of lists in a list, List or array, all as deep: of numbers or of strings,
-   * which are converted to `dtype`. Every axis but the first is ragged; row splits are int64.
+   * which are converted to {@code dtype}. Every axis but the first is ragged; row splits are int64.
    * INVALID_ARGUMENT for lists that are not all as deep.
    */
   public static Value raggedConstant(Object nested, DType dtype) {
@@ -451,7 +451,7 @@ public final class Value extends NativeObject implements AutoCloseable {
     return Native.value_type_name(this);
   }
 
-  /** Part `index`; of a distributed value, what replica `index` of this process has. */
+  /** Part {@code index}; of a distributed value, what replica {@code index} of this process has. */
   public Value get(int index) {
     if (index < 0 || index >= size()) {
       throw TuttiException.of(Code.OUT_OF_RANGE, "part " + index + " of a value of " + size());

@@ -69,7 +69,9 @@ public final class ValueFuture extends StageOfValue implements AutoCloseable {
     return result == 0 ? Value.of(null) : Makers.value(Box.at(result));
   }
 
-  /** Calls `action` once it is done, on a thread of the library; it may only look, not wait. */
+  /**
+   * Calls {@code action} once it is done, on a thread of the library; it may only look, not wait.
+   */
   public void onReady(Runnable action) {
     Objects.requireNonNull(action, "an action is needed, not null");
     Native.future_on_ready(this, new Callback() {

@@ -51,8 +51,8 @@ public final class Variable extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A variable of the current strategy (see Strategy.scope), with a copy of `initial` on every
-   * replica: a tensor, a number, a primitive array, a direct buffer.
+   * A variable of the current strategy (see Strategy.scope), with a copy of {@code initial} on
+   * every replica: a tensor, a number, a primitive array, a direct buffer.
    */
   public static Variable of(Object initial) {
     return builder(initial).create();
@@ -183,7 +183,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return read(null);
   }
 
-  /** As read, waiting for at most `timeout`. */
+  /** As read, waiting for at most {@code timeout}. */
   public Tensor read(Duration timeout) {
     return Makers.tensor(Box.at(Native.variable_read(this, Bridge.nanos(timeout))));
   }
@@ -219,7 +219,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return assign(value, null);
   }
 
-  /** As assign, waiting for at most `timeout` for the other replicas. */
+  /** As assign, waiting for at most {@code timeout} for the other replicas. */
   public Variable assign(Object value, Duration timeout) {
     try (Operand operand = converted(value)) {
       Native.variable_assign(this, operand.tensor, Bridge.nanos(timeout));
@@ -232,7 +232,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return assignAdd(delta, null);
   }
 
-  /** As assignAdd, waiting for at most `timeout` for the other replicas. */
+  /** As assignAdd, waiting for at most {@code timeout} for the other replicas. */
   public Variable assignAdd(Object delta, Duration timeout) {
     try (Operand operand = converted(delta)) {
       Native.variable_assign_add(this, operand.tensor, Bridge.nanos(timeout));
@@ -245,7 +245,7 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return assignSub(delta, null);
   }
 
-  /** As assignSub, waiting for at most `timeout` for the other replicas. */
+  /** As assignSub, waiting for at most {@code timeout} for the other replicas. */
   public Variable assignSub(Object delta, Duration timeout) {
     try (Operand operand = converted(delta)) {
       Native.variable_assign_sub(this, operand.tensor, Bridge.nanos(timeout));
@@ -272,19 +272,19 @@ public final class Variable extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Changes the rows that `sparseDelta` names: Value.indexedSlices of the variable's dtype and row
-   * shape, of which every one counts, in their order, also where an index comes several times.
-   * INVALID_ARGUMENT naming an index that is outside, before anything is written. In a replica
-   * function ON_WRITE joins the slices of all replicas in their order, and all must come here: all
-   * for SUM, divided by the number of replicas for MEAN, replica 0's for ONLY_FIRST_REPLICA; SUM
-   * and MEAN are for ADD and SUB, else it is UNIMPLEMENTED. ON_READ changes this replica's copy.
-   * Outside every copy is changed; ON_READ with SUM is INVALID_ARGUMENT.
+   * Changes the rows that {@code sparseDelta} names: Value.indexedSlices of the variable's dtype
+   * and row shape, of which every one counts, in their order, also where an index comes several
+   * times. INVALID_ARGUMENT naming an index that is outside, before anything is written. In a
+   * replica function ON_WRITE joins the slices of all replicas in their order, and all must come
+   * here: all for SUM, divided by the number of replicas for MEAN, replica 0's for
+   * ONLY_FIRST_REPLICA; SUM and MEAN are for ADD and SUB, else it is UNIMPLEMENTED. ON_READ changes
+   * this replica's copy. Outside every copy is changed; ON_READ with SUM is INVALID_ARGUMENT.
    */
   public Variable scatter(Scatter how, Value sparseDelta) {
     return scatter(how, sparseDelta, null);
   }
 
-  /** As scatter, waiting for at most `timeout` for the other replicas. */
+  /** As scatter, waiting for at most {@code timeout} for the other replicas. */
   public Variable scatter(Scatter how, Value sparseDelta, Duration timeout) {
     Native.variable_scatter(this, how.ordinal() + 1, sparseDelta, Bridge.nanos(timeout));
     return this;

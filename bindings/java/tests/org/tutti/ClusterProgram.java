@@ -6,7 +6,9 @@ import java.util.List;
 import java.util.Map;
 import org.tutti.train.Checkpoint;
 
-/** A job of several processes: run under `tutti run`, each worker prints what it has computed. */
+/**
+ * A job of several processes: run under {@code tutti run}, each worker prints what it has computed.
+ */
 public final class ClusterProgram {
   private static final Duration LONG = Duration.ofSeconds(60);
 

@@ -100,7 +100,7 @@ class DatasetTest {
     assertTrue(five.explain().contains("range"));
   }
 
-  /** Runs `work` with the stack that a thread of Java has by default. */
+  /** Runs {@code work} with the stack that a thread of Java has by default. */
   private static void onOwnThread(Runnable work) {
     final Throwable[] thrown = new Throwable[1];
     final Thread thread = new Thread(null, work, "deep", 1 << 20);

@@ -25,6 +25,7 @@ import org.tutti.data.DatasetFunction;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.ExampleWriter;
 import org.tutti.data.TFRecordDataset;
+import org.tutti.data.TextLineDataset;
 import org.tutti.distribute.MirroredStrategy;
 import org.tutti.internal.Box;
 import org.tutti.train.Checkpoint;
@@ -174,6 +175,21 @@ class NewcomerTest {
       assertEquals(label++, parsed.get("label").longValue());
     }
     assertEquals(2, label);
+  }
+
+  @Test
+  void aFailedFunctionNamesTheRecordOfAFile() throws Exception {
+    final Path lines = Files.writeString(folder.resolve("lines.txt"), "1\n2\nx\n");
+    for (final int calls : new int[] {0, 2}) {
+      final Dataset numbers = TextLineDataset.of(lines.toString()).map(
+          DatasetFunction.of(line -> Long.parseLong(line.stringValue())), calls, true);
+      final String text = assertThrows(TuttiException.class, () -> {
+        for (final Value number : numbers) {
+          assertTrue(number.longValue() > 0);
+        }
+      }).getMessage();
+      assertTrue(text.contains("element 2 (record 2 of \"" + lines + "\")"), text);
+    }
   }
 
   @Test

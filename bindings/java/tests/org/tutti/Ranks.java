@@ -21,7 +21,10 @@ final class Ranks {
 
   private Ranks() {}
 
-  /** Runs `body` on `size` ranks; what one of them fails with ends the others, and is thrown. */
+  /**
+   * Runs {@code body} on {@code size} ranks; what one of them fails with ends the others, and is
+   * thrown.
+   */
   static void run(int size, Body body) throws Exception {
     final List<Communicator> ranks = Communicator.createLocal(size, null);
     final ExecutorService threads = Executors.newFixedThreadPool(size);

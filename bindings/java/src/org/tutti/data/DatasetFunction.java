@@ -42,7 +42,7 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     register(name, function, null, false);
   }
 
-  /** Makes `name` mean the function, so that a serialised dataset finds it again. */
+  /** Makes {@code name} mean the function, so that a serialised dataset finds it again. */
   public static void register(String name, ElementFunction function, Spec signature, boolean slab) {
     Loader.load();
     Native.function_register(name, new ElementCallback(function), signature, slab);
@@ -54,7 +54,7 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     Native.function_unregister(name);
   }
 
-  /** The function registered as `name`; NOT_FOUND names the nearest ones. */
+  /** The function registered as {@code name}; NOT_FOUND names the nearest ones. */
   public static DatasetFunction registered(String name) {
     return new DatasetFunction(Box.at(Native.function_registered(name)));
   }

@@ -87,7 +87,7 @@ public final class Options extends NativeObject implements AutoCloseable {
     return this;
   }
 
-  /** What `reader` reads of these: a dataset's may have changed since they were asked for. */
+  /** What {@code reader} reads of these: a dataset's may have changed since they were asked for. */
   <T> T read(Function<Options, T> reader) {
     if (dataset == null || isClosed()) {
       return reader.apply(this);

@@ -18,8 +18,8 @@ public final class SqlDataset extends Dataset {
   }
 
   /**
-   * A query on the file `dataSourceName`, which is opened to be read; driverName: "sqlite"; a dtype
-   * for each column.
+   * A query on the file {@code dataSourceName}, which is opened to be read; driverName: "sqlite"; a
+   * dtype for each column.
    */
   public static SqlDataset of(
       String driverName, String dataSourceName, String query, DType... outputTypes) {

@@ -48,7 +48,7 @@ public final class TFRecordWriter extends NativeObject implements AutoCloseable 
     write(dataset, null);
   }
 
-  /** As above, for at most `timeout`. */
+  /** As above, for at most {@code timeout}. */
   public void write(Dataset dataset, Duration timeout) {
     Native.record_writer_write_dataset(this, dataset, Bridge.nanos(timeout));
   }

@@ -25,7 +25,7 @@ public final class DistributedDataset extends NativeObject
     return iterator(null);
   }
 
-  /** As iterator, waiting for at most `timeout`. */
+  /** As iterator, waiting for at most {@code timeout}. */
   public DistributedIterator iterator(Duration timeout) {
     return new DistributedIterator(
         Box.at(Native.distributed_iterator_create(this, Bridge.nanos(timeout))));

@@ -18,7 +18,7 @@ import java.time.Duration;
  */
 public record GceOptions(String project, String zone, long port, String taskType, long taskId,
     String rpcLayer, String token, String endpoint, String caFile, Duration timeout) {
-  /** Of this instance, which is worker `taskId`. */
+  /** Of this instance, which is worker {@code taskId}. */
   public GceOptions(long taskId) {
     this(null, null, 8470, "worker", taskId, "grpc", null, null, null, Duration.ofSeconds(30));
   }

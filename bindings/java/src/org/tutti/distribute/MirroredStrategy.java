@@ -29,7 +29,7 @@ public final class MirroredStrategy extends Strategy {
     return create(name, ops, null, devices);
   }
 
-  /** As above, waiting for at most `timeout`. */
+  /** As above, waiting for at most {@code timeout}. */
   public static MirroredStrategy create(
       String name, CrossDeviceOps ops, Duration timeout, String... devices) {
     return new MirroredStrategy(

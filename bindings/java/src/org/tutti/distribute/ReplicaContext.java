@@ -90,15 +90,15 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   }
 
   /**
-   * Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas must
-   * call it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT naming
-   * both sides. ABORTED when another replica failed.
+   * Reduces every tensor of {@code value} over all replicas; each gets the same bits. All replicas
+   * must call it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT
+   * naming both sides. ABORTED when another replica failed.
    */
   public Value allReduce(ReduceOp op, Object value) {
     return allReduce(op, value, (Duration) null);
   }
 
-  /** As allReduce, waiting for at most `timeout`. */
+  /** As allReduce, waiting for at most {@code timeout}. */
   public Value allReduce(ReduceOp op, Object value, Duration timeout) {
     return reduced(op, value, nanos(timeout), null);
   }
@@ -120,12 +120,12 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
     return timeout != null ? Bridge.nanos(timeout) : CommunicationOptions.nanosIn(this, null);
   }
 
-  /** Joins every tensor of `value` of all replicas along `axis`, in replica order. */
+  /** Joins every tensor of {@code value} of all replicas along {@code axis}, in replica order. */
   public Value allGather(Object value, int axis) {
     return allGather(value, axis, (Duration) null);
   }
 
-  /** As allGather, waiting for at most `timeout`. */
+  /** As allGather, waiting for at most {@code timeout}. */
   public Value allGather(Object value, int axis, Duration timeout) {
     return gathered(value, axis, nanos(timeout), null);
   }
@@ -144,16 +144,16 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
   }
 
   /**
-   * Runs `function` once for all replicas, on the thread that called run, in cross-replica context.
-   * It gets the replicas' arguments as one value, distributed where they differ; of its result each
-   * replica gets its own part. All replicas must make the same number of merge calls with the same
-   * function (the same lambda expression).
+   * Runs {@code function} once for all replicas, on the thread that called run, in cross-replica
+   * context. It gets the replicas' arguments as one value, distributed where they differ; of its
+   * result each replica gets its own part. All replicas must make the same number of merge calls
+   * with the same function (the same lambda expression).
    */
   public Value mergeCall(MergeFunction function, Object argument) {
     return mergeCall(function, argument, null);
   }
 
-  /** As mergeCall, waiting for at most `timeout`. */
+  /** As mergeCall, waiting for at most {@code timeout}. */
   public Value mergeCall(MergeFunction function, Object argument, Duration timeout) {
     final long address = context();
     // The name of a lambda expression's class is its own, whichever replica made the lambda.

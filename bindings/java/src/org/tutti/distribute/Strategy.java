@@ -132,7 +132,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return communicator(null);
   }
 
-  /** As above, waiting for at most `timeout`. */
+  /** As above, waiting for at most {@code timeout}. */
   public Communicator communicator(Duration timeout) {
     return Makers.communicator(
         Box.at(Native.strategy_communicator(this, Bridge.nanos(timeout))));
@@ -203,7 +203,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Calls `function` once per replica, concurrently, and returns when no call is running any more.
+   * Calls {@code function} once per replica, concurrently, and returns when no call is running any
+   * more.
    *
    * <p>argument: what Value.of takes, of several a tuple (Value.tuple); replica i gets component i
    * of every distributed part and the value itself of every other. Results are joined leaf by leaf:
@@ -216,8 +217,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * As run, for at most `timeout` (DEADLINE_EXCEEDED), which is looked at when a replica enters a
-   * collective and when all have returned, and ends what they wait for.
+   * As run, for at most {@code timeout} (DEADLINE_EXCEEDED), which is looked at when a replica
+   * enters a collective and when all have returned, and ends what they wait for.
    */
   public Value run(ReplicaFunction function, Object argument, Duration timeout) {
     return run(function, argument, null, timeout);
@@ -261,7 +262,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
     return reduce(op, value, null, null);
   }
 
-  /** As reduce; also along `axis` inside each replica. */
+  /** As reduce; also along {@code axis} inside each replica. */
   public Value reduce(ReduceOp op, Object value, Integer axis, Duration timeout) {
     return reduce(op, value, axis, null, timeout);
   }
@@ -276,12 +277,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** Joins every distributed leaf along `axis`, in replica order. */
+  /** Joins every distributed leaf along {@code axis}, in replica order. */
   public Value gather(Object value, int axis) {
     return gather(value, axis, null);
   }
 
-  /** As gather, waiting for at most `timeout`. */
+  /** As gather, waiting for at most {@code timeout}. */
   public Value gather(Object value, int axis, Duration timeout) {
     return gather(value, axis, null, timeout);
   }
@@ -312,8 +313,8 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * `value` on every replica of this process: a structure whose leaves are mirrored, and are read
-   * as they are. INVALID_ARGUMENT for what has a component or a copy per replica already.
+   * {@code value} on every replica of this process: a structure whose leaves are mirrored, and are
+   * read as they are. INVALID_ARGUMENT for what has a component or a copy per replica already.
    */
   public Value mirrored(Object value) {
     try (Value given = Value.of(value)) {
@@ -321,12 +322,14 @@ public class Strategy extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** A distributed value from one call of `function` per replica of this process, in order. */
+  /**
+   * A distributed value from one call of {@code function} per replica of this process, in order.
+   */
   public Value distributeValues(Function<ValueContext, Object> function) {
     return distributeValues(function, null);
   }
 
-  /** As distributeValues, for at most `timeout`. */
+  /** As distributeValues, for at most {@code timeout}. */
   public Value distributeValues(Function<ValueContext, Object> function, Duration timeout) {
     Objects.requireNonNull(function, "a function is needed, not null");
     return valueOf(Native.strategy_create_values(this,
@@ -337,9 +340,9 @@ public class Strategy extends NativeObject implements AutoCloseable {
   // ---- datasets
 
   /**
-   * Cuts every batch of `dataset` over the replicas: b rows into slices of ceil(b / replicas),
-   * trailing slices empty, never across batches. Several workers share the data by the dataset's
-   * auto_shard_policy.
+   * Cuts every batch of {@code dataset} over the replicas: b rows into slices of ceil(b /
+   * replicas), trailing slices empty, never across batches. Several workers share the data by the
+   * dataset's auto_shard_policy.
    */
   public DistributedDataset distribute(Dataset dataset) {
     return distribute(dataset, new InputOptions(), null);
@@ -389,7 +392,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
     close(null);
   }
 
-  /** As close, waiting for at most `timeout`. */
+  /** As close, waiting for at most {@code timeout}. */
   public void close(Duration timeout) {
     if (!isClosed()) {
       try {

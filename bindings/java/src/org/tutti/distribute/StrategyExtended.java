@@ -69,16 +69,16 @@ public final class StrategyExtended {
   // ---- values
 
   /**
-   * SUM or MEAN of what the replicas of all workers have in `value`, on the destinations: a tensor
-   * on one device, mirrored on several. Of a value that is not distributed MEAN is the value, and
-   * SUM INVALID_ARGUMENT with several replicas; so are another number of components, other shapes
-   * or dtypes, a variable of another strategy, destinations that are none.
+   * SUM or MEAN of what the replicas of all workers have in {@code value}, on the destinations: a
+   * tensor on one device, mirrored on several. Of a value that is not distributed MEAN is the
+   * value, and SUM INVALID_ARGUMENT with several replicas; so are another number of components,
+   * other shapes or dtypes, a variable of another strategy, destinations that are none.
    */
   public Value reduceTo(ReduceOp op, Object value, Object destinations) {
     return reduceTo(op, value, destinations, null, null);
   }
 
-  /** As reduceTo, with options (null: the strategy's), for at most `timeout`. */
+  /** As reduceTo, with options (null: the strategy's), for at most {@code timeout}. */
   public Value reduceTo(ReduceOp op, Object value, Object destinations,
       CommunicationOptions options, Duration timeout) {
     final long nanos = CommunicationOptions.nanosOf(strategy, options, timeout);
@@ -119,10 +119,10 @@ public final class StrategyExtended {
   }
 
   /**
-   * Calls `function` for each device of this process that the variable has a copy on, one after the
-   * other, in an update context: reads and writes of variables are those of the copy on that
-   * device, whatever their aggregation, and each device gets its component of what is distributed
-   * in the argument.
+   * Calls {@code function} for each device of this process that the variable has a copy on, one
+   * after the other, in an update context: reads and writes of variables are those of the copy on
+   * that device, whatever their aggregation, and each device gets its component of what is
+   * distributed in the argument.
    *
    * <p>group: the results as one value, mirrored where no argument differs between devices; else a
    * tuple with one for each device. The first error ends it. INVALID_ARGUMENT for a variable of
@@ -139,8 +139,8 @@ public final class StrategyExtended {
   }
 
   /**
-   * The same without a variable, on each device that `colocateWith` stands for: destinations, or
-   * what nonSlotDevices gave.
+   * The same without a variable, on each device that {@code colocateWith} stands for: destinations,
+   * or what nonSlotDevices gave.
    */
   public Value updateNonSlot(Object colocateWith, UpdateFunction function, Object argument,
       boolean group, Duration timeout) {
@@ -160,8 +160,8 @@ public final class StrategyExtended {
 
   /**
    * A scope, inside that of the strategy alone (FAILED_PRECONDITION), in which variables are made
-   * where `variable` lies; INVALID_ARGUMENT when that belongs to another strategy. All variables of
-   * a strategy lie on its parameter devices.
+   * where {@code variable} lies; INVALID_ARGUMENT when that belongs to another strategy. All
+   * variables of a strategy lie on its parameter devices.
    */
   public Strategy.InScope colocateVarsWith(Variable variable) {
     if (!strategy.equals(Scope.current())) {

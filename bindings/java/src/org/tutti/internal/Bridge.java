@@ -55,7 +55,7 @@ public final class Bridge {
     return utf8(text);
   }
 
-  /** Each of `texts`. */
+  /** Each of {@code texts}. */
   public static byte[][] name(String[] texts) {
     final byte[][] all = new byte[texts.length][];
     for (int i = 0; i < texts.length; ++i) {
@@ -107,7 +107,7 @@ public final class Bridge {
     return options.timeout().isZero() ? Long.MAX_VALUE : nanos(options.timeout());
   }
 
-  /** Makes a native call, the next of the thread, with hints where `options` has any. */
+  /** Makes a native call, the next of the thread, with hints where {@code options} has any. */
   public static long hinted(CommunicationOptions options, LongSupplier call) {
     if (options == null || (options.bytesPerPack() == 0
         && options.implementation() == CommunicationOptions.Implementation.AUTO)) {
@@ -137,7 +137,7 @@ public final class Bridge {
    * @param byteSize the tensor's size
    */
   public record Memory(ByteBuffer buffer, int dtype, boolean contiguous, long byteSize) {
-    /** That of `tensor`. */
+    /** That of {@code tensor}. */
     public static Memory of(NativeObject tensor) {
       final long[] facts = new long[5];
       ByteBuffer buffer = (ByteBuffer) Native.tensor_buffer(tensor, facts);
@@ -180,7 +180,7 @@ public final class Bridge {
     return exception;
   }
 
-  /** The address of a new status that carries `exception`. */
+  /** The address of a new status that carries {@code exception}. */
   static long statusOf(Throwable exception) {
     // The code of ours goes by itself and is no part of the message.
     final String message =

@@ -66,7 +66,7 @@ public abstract class ElementIterator extends NativeObject
     return getNext(null);
   }
 
-  /** As getNext, waiting for at most `timeout` (nothing is lost by DEADLINE_EXCEEDED). */
+  /** As getNext, waiting for at most {@code timeout} (nothing is lost by DEADLINE_EXCEEDED). */
   public final Value getNext(Duration timeout) {
     final Value element = poll(timeout);
     if (element == null) {
@@ -75,7 +75,10 @@ public abstract class ElementIterator extends NativeObject
     return element;
   }
 
-  /** The next element within `timeout` (nothing is lost by DEADLINE_EXCEEDED); null at the end. */
+  /**
+   * The next element within {@code timeout} (nothing is lost by DEADLINE_EXCEEDED); null at the
+   * end.
+   */
   public final Value poll(Duration timeout) {
     final Value element = ahead != null ? ahead : fetch(timeout);
     ahead = null;
@@ -95,7 +98,7 @@ public abstract class ElementIterator extends NativeObject
     return nextOptional(null);
   }
 
-  /** As nextOptional, waiting for at most `timeout`. */
+  /** As nextOptional, waiting for at most {@code timeout}. */
   public final Value nextOptional(Duration timeout) {
     checkNothingAhead("take it with next()");
     return Makers.value(Box.at(fetchOptionalNative(Bridge.nanos(timeout))));
@@ -116,7 +119,7 @@ public abstract class ElementIterator extends NativeObject
     return save(null);
   }
 
-  /** As save, waiting for at most `timeout`. */
+  /** As save, waiting for at most {@code timeout}. */
   public final byte[] save(Duration timeout) {
     checkNothingAhead("save after next()");
     return Bridge.bytes(saveNative(Bridge.nanos(timeout)));
@@ -132,7 +135,7 @@ public abstract class ElementIterator extends NativeObject
     restore(state, null);
   }
 
-  /** As restore, waiting for at most `timeout`. */
+  /** As restore, waiting for at most {@code timeout}. */
   public final void restore(byte[] state, Duration timeout) {
     restoreNative(state, Bridge.nanos(timeout));
     forgetAhead();
@@ -160,7 +163,7 @@ public abstract class ElementIterator extends NativeObject
     close(null);
   }
 
-  /** As close, waiting for at most `timeout` for functions that are running. */
+  /** As close, waiting for at most {@code timeout} for functions that are running. */
   public final void close(Duration timeout) {
     if (!isClosed()) {
       try {

@@ -13,8 +13,8 @@ public final class LibraryResolver extends NativeObject implements ClusterResolv
   }
 
   /**
-   * Calls `function` with the library's resolver for one of any class: for one that the user wrote
-   * with a resolver of what it says now. Null stays null, which means TF_CONFIG.
+   * Calls {@code function} with the library's resolver for one of any class: for one that the user
+   * wrote with a resolver of what it says now. Null stays null, which means TF_CONFIG.
    */
   public static <T> T with(ClusterResolver resolver, Function<LibraryResolver, T> function) {
     if (resolver == null || resolver instanceof LibraryResolver) {

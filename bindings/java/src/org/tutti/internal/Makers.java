@@ -21,7 +21,7 @@ public final class Makers {
 
   private Makers() {}
 
-  /** Leaves the constructor of `type`. */
+  /** Leaves the constructor of {@code type}. */
   public static <T> void leave(Class<T> type, Function<Box, T> constructor) {
     ALL.put(type, constructor);
   }
@@ -42,42 +42,42 @@ public final class Makers {
     return type.cast(constructor.apply(box));
   }
 
-  /** A Tensor of `box`; null for null. */
+  /** A Tensor of {@code box}; null for null. */
   public static Tensor tensor(Box box) {
     return make(Tensor.class, box);
   }
 
-  /** A Variable of `box`; null for null. */
+  /** A Variable of {@code box}; null for null. */
   public static Variable variable(Box box) {
     return make(Variable.class, box);
   }
 
-  /** A Value of `box`; null for null. */
+  /** A Value of {@code box}; null for null. */
   public static Value value(Box box) {
     return make(Value.class, box);
   }
 
-  /** A Spec of `box`; null for null. */
+  /** A Spec of {@code box}; null for null. */
   public static Spec spec(Box box) {
     return make(Spec.class, box);
   }
 
-  /** A Cluster of `box`; null for null. */
+  /** A Cluster of {@code box}; null for null. */
   public static Cluster cluster(Box box) {
     return make(Cluster.class, box);
   }
 
-  /** A Communicator of `box`; null for null. */
+  /** A Communicator of {@code box}; null for null. */
   public static Communicator communicator(Box box) {
     return make(Communicator.class, box);
   }
 
-  /** A Dataset of `box`; null for null. */
+  /** A Dataset of {@code box}; null for null. */
   public static Dataset dataset(Box box) {
     return make(Dataset.class, box);
   }
 
-  /** A ClusterSpec of `box`; null for null. */
+  /** A ClusterSpec of {@code box}; null for null. */
   public static ClusterSpec clusterSpec(Box box) {
     return make(ClusterSpec.class, box);
   }

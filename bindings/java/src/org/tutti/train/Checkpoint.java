@@ -133,7 +133,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     return save(prefix, null);
   }
 
-  /** As save, for at most `timeout`. */
+  /** As save, for at most {@code timeout}. */
   public String save(String prefix, Duration timeout) {
     final String path = prefix + "-" + (saveCounter + 1);
     final Path directory = Path.of(path).toAbsolutePath().getParent();
@@ -156,7 +156,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     restore(path, null);
   }
 
-  /** As restore, for at most `timeout`. */
+  /** As restore, for at most {@code timeout}. */
   public void restore(String path, Duration timeout) {
     saveCounter = Native.checkpoint_restore(this, path, Bridge.nanos(timeout));
   }
@@ -169,7 +169,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     write(path, null);
   }
 
-  /** As write, for at most `timeout`. */
+  /** As write, for at most {@code timeout}. */
   public void write(String path, Duration timeout) {
     if (path.endsWith(SINGLE_FILE)) {
       Native.checkpoint_write(this, path, Bridge.nanos(timeout));
@@ -185,7 +185,7 @@ public final class Checkpoint extends NativeObject implements AutoCloseable {
     read(path, null);
   }
 
-  /** As read, for at most `timeout`. */
+  /** As read, for at most {@code timeout}. */
   public void read(String path, Duration timeout) {
     if (path.endsWith(SINGLE_FILE)) {
       Native.checkpoint_read(this, path, Bridge.nanos(timeout));

@@ -89,7 +89,7 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
     return save(number, null);
   }
 
-  /** As above, for at most `timeout`. */
+  /** As above, for at most {@code timeout}. */
   public String save(long number, Duration timeout) {
     final String path =
         Bridge.text(Native.checkpoint_manager_save(this, number, Bridge.nanos(timeout)));
@@ -105,7 +105,7 @@ public final class CheckpointManager extends NativeObject implements AutoCloseab
     return restoreLatest(null);
   }
 
-  /** As restoreLatest, for at most `timeout`. */
+  /** As restoreLatest, for at most {@code timeout}. */
   public Optional<String> restoreLatest(Duration timeout) {
     final Long number =
         Bridge.optional(Native.checkpoint_manager_restore_latest(this, Bridge.nanos(timeout)));
