@@ -76,6 +76,9 @@ type KubernetesOptions struct {
 	AccountFolder, Namespace string
 	// Timeout of a question with all its pages; 0: 30 s.
 	Timeout time.Duration
+	// Client is asked instead of the API server: for the pods of a label selector it gives the JSON
+	// of a PodList. page is "" for the first one, else what metadata.continue said.
+	Client func(labelSelector, page string) (string, error)
 }
 
 // NewKubernetesClusterResolver asks Kubernetes for the running pods of each job, in the natural
@@ -91,6 +94,21 @@ func NewKubernetesClusterResolver(options KubernetesOptions) (*ClusterResolver, 
 		labels = string(text)
 	}
 	var made uintptr
+	if options.Client != nil {
+		handle := answerCallback(func(question []string) (string, error) {
+			return options.Client(question[1], question[2])
+		})
+		defer handle.Delete()
+		err := defaultRuntime.with(func(runtime uintptr) uintptr {
+			return native.Cluster_resolver_kubernetes_client(runtime, uintptr(handle), labels,
+				portOf(options.Port), options.RPCLayer, options.TaskType,
+				optional(options.TaskID), tristate(options.HostIP), int64(options.Timeout), &made)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return ownClusterResolver(made), nil
+	}
 	if err := check(native.Cluster_resolver_kubernetes(labels, portOf(options.Port),
 		options.RPCLayer, options.TaskType, optional(options.TaskID), tristate(options.HostIP),
 		options.AccountFolder, options.Namespace, int64(options.Timeout), &made)); err != nil {
@@ -113,12 +131,30 @@ type GCEOptions struct {
 	Endpoint, CAFile string
 	// Timeout of a question with all its pages; 0: 30 s.
 	Timeout time.Duration
+	// Service is asked instead of Compute Engine; Credentials for the token of each request, instead
+	// of Token.
+	Service     GCEService
+	Credentials func() (string, error)
 }
 
 // NewGCEClusterResolver asks Google Compute Engine for the running instances of a group, in the
 // natural order of their names, anew at each question.
 func NewGCEClusterResolver(instanceGroup string, options GCEOptions) (*ClusterResolver, error) {
 	var made uintptr
+	if options.Service != nil || options.Credentials != nil {
+		handle := answerCallback(options.answer)
+		defer handle.Delete()
+		err := defaultRuntime.with(func(runtime uintptr) uintptr {
+			return native.Cluster_resolver_gce_service(runtime, instanceGroup, uintptr(handle),
+				options.Service != nil, options.Credentials != nil, options.Project, options.Zone,
+				portOf(options.Port), options.TaskType, []int64{options.TaskID}, options.RPCLayer,
+				options.Endpoint, options.CAFile, int64(options.Timeout), &made)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return ownClusterResolver(made), nil
+	}
 	if err := check(native.Cluster_resolver_gce(instanceGroup, options.Project, options.Zone,
 		portOf(options.Port), options.TaskType, []int64{options.TaskID}, options.RPCLayer,
 		options.Token, options.Endpoint, options.CAFile, int64(options.Timeout),
@@ -217,6 +253,13 @@ func (u *UnionResolver) Environment() (string, error) {
 // Master is the address of a task; without both of its parts the first resolver's.
 func (u *UnionResolver) Master(options ResolverOptions) (string, error) {
 	return askUnion(u, func(c *ClusterResolver) (string, error) { return c.Master(options) })
+}
+
+// Accelerators of a task by types of devices: as the first resolver says.
+func (u *UnionResolver) Accelerators(options ResolverOptions) (map[string]int64, error) {
+	return askUnion(u, func(c *ClusterResolver) (map[string]int64, error) {
+		return c.Accelerators(options)
+	})
 }
 
 // NumAccelerators of this worker.

@@ -36,6 +36,7 @@ class SimpleClusterResolver final : public ClusterResolver {
   Result<AcceleratorCounts> num_accelerators(const std::optional<std::string>& task_type,
                                              std::optional<int64_t> task_id) const override;
   Result<std::string> environment() const override { return options_.environment; }
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   ~SimpleClusterResolver() override;
