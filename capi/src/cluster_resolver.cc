@@ -199,12 +199,12 @@ Result<GceClusterResolver::Options> ReadGce(Call call, const char *instance_grou
   return read;
 }
 
-// What the resolver says, else this machine's GPUs.
+// What the resolver says, else this machine's GPUs where it leaves them to be counted.
 Result<AcceleratorCounts> CountAccelerators(Call call, const ClusterResolver &resolver,
                                             const std::optional<std::string> &task_type,
                                             std::optional<int64_t> task_id) {
   TUTTI_ASSIGN_OR_RETURN(AcceleratorCounts counts, resolver.num_accelerators(task_type, task_id));
-  if (!counts.empty()) return counts;
+  if (!counts.empty() || !resolver.counts_devices()) return counts;
   TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, nullptr));
   const size_t gpus = root->devices().ListDevices(DeviceType::kGpu).size();
   if (gpus > 0) counts[kGpu] = static_cast<int64_t>(gpus);

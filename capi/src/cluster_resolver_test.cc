@@ -1,8 +1,14 @@
 // Cluster resolvers through the C interface.
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -250,6 +256,81 @@ TEST(ResolverTest, WhoAsksMayGiveUp) {
   tutti_cancellation_release(cancellation);
 }
 
+// Answers each request on a port of loopback with what it has; until closed.
+class CannedServer {
+ public:
+  CannedServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto *generic = reinterpret_cast<sockaddr *>(&address);
+    EXPECT_EQ(::bind(fd_, generic, size), 0);
+    EXPECT_EQ(::listen(fd_, 4), 0);
+    EXPECT_EQ(::getsockname(fd_, generic, &size), 0);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~CannedServer() {
+    ::shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    ::close(fd_);
+  }
+  const std::string &url() const { return url_; }
+  void SetAnswer(const std::string &answer) {
+    const std::lock_guard lock(mutex_);
+    answer_ = answer;
+  }
+
+ private:
+  void Serve() {
+    for (int client; (client = ::accept(fd_, nullptr, nullptr)) >= 0; ::close(client)) {
+      char request[4096];
+      (void)!::read(client, request, sizeof(request));
+      const std::lock_guard lock(mutex_);
+      (void)!::write(client, answer_.data(), answer_.size());
+    }
+  }
+
+  const int fd_;
+  std::string url_;
+  std::mutex mutex_;  // guards answer_
+  std::string answer_;
+  std::thread thread_;
+};
+
+TEST(ResolverTest, WhatAServiceRefusesHasItsCode) {
+  CannedServer server;
+  tutti_gce_resolver_options place = TUTTI_GCE_RESOLVER_OPTIONS_INIT;
+  place.project = place.zone = "x";
+  place.token = "a-token-that-nobody-may-see";
+  place.endpoint = server.url().c_str();
+  Resolver group;
+  ASSERT_OK(tutti_cluster_resolver_create_gce("g", &place, &group));
+  const struct {
+    const char *head;
+    tutti_code code;
+    const char *said;
+  } refusals[] = {
+      {"401 Unauthorized", TUTTI_UNAUTHENTICATED, "does not take the token"},
+      {"403 Forbidden", TUTTI_PERMISSION_DENIED, "does not allow it to this account"},
+      {"404 Not Found", TUTTI_NOT_FOUND, "does not know that"},
+      {"429 Too Many Requests\r\nRetry-After: 3600", TUTTI_RESOURCE_EXHAUSTED, "too often"},
+      {"302 Found\r\nLocation: http://127.0.0.1:1/", TUTTI_FAILED_PRECONDITION, "not followed"},
+      {"200 OK", TUTTI_DATA_LOSS, "no JSON object"}};
+  for (const auto &refusal : refusals) {
+    server.SetAnswer(std::string("HTTP/1.1 ") + refusal.head +
+                     "\r\nConnection: close\r\nContent-Length: 27\r\n\r\n" + place.token);
+    ClusterSpec spec;
+    EXPECT_FAILS(tutti_cluster_resolver_read_cluster_spec(group, &spec), refusal.code,
+                 refusal.said);
+    const std::unique_ptr<tutti_status, decltype(&tutti_status_release)> status(
+        tutti_cluster_resolver_read_cluster_spec(group, &spec), &tutti_status_release);
+    EXPECT_EQ(std::string(tutti_status_get_message(status.get())).find(place.token),
+              std::string::npos);
+  }
+}
+
 TEST(ResolverTest, SlurmIsAskedAtEachQuestion) {
   const std::pair<const char *, const char *> step[] = {{"SLURM_STEP_NODELIST", "n[1-2]"},
                                                         {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
@@ -266,6 +347,10 @@ TEST(ResolverTest, SlurmIsAskedAtEachQuestion) {
   for (const auto &[name, value] : step) ::setenv(name, value, 1);
   ASSERT_OK(tutti_cluster_resolver_read_cluster_spec(resolver, &spec));
   EXPECT_STREQ(tutti_cluster_spec_get_task_address(spec, "worker", 2), "n2:8889");
+  ::setenv("SLURM_STEP_NODELIST", "n[0-999999999]", 1);
+  ClusterSpec bomb;
+  EXPECT_FAILS(tutti_cluster_resolver_read_cluster_spec(resolver, &bomb), TUTTI_INVALID_ARGUMENT,
+               "more than 65536 hosts");
   for (const auto &entry : step) ::unsetenv(entry.first);
 
   Resolver refused;

@@ -155,7 +155,8 @@ type ResolverOptions struct {
 	TaskID      *int64
 	RPCLayer    string
 	Environment string
-	// NumAccelerators of each worker, for a simple resolver: GPUs; or Accelerators by their types.
+	// NumAccelerators of each worker, for a simple resolver: GPUs, or Accelerators by their types;
+	// neither: none.
 	NumAccelerators *int64
 	Accelerators    map[string]int64
 }
@@ -228,10 +229,11 @@ func (c *ClusterResolver) Changed(options ResolverOptions) (*ClusterResolver, er
 }
 
 // Accelerators of a task by types of devices; of this one without TaskType and TaskID, which is all
-// that the library's own resolvers know of. Where nothing is said, those of this machine.
+// that the library's own resolvers know of. Where nothing is said, those of this machine; a simple
+// resolver has what it was given.
 func (c *ClusterResolver) Accelerators(options ResolverOptions) (map[string]int64, error) {
 	text, err := readText(c.object(), func(pointer uintptr, made *uintptr) uintptr {
-		return native.Cluster_resolver_accelerators(pointer, options.TaskType,
+		return native.Cluster_resolver_read_accelerators(pointer, options.TaskType,
 			optional(options.TaskID), made)
 	})
 	if err != nil {

@@ -61,6 +61,8 @@ class ClusterResolver : public RefCounted {
   // counts are given to its constructor; none means no accelerators.
   virtual Result<AcceleratorCounts> num_accelerators(const std::optional<std::string>& task_type,
                                                      std::optional<int64_t> task_id) const = 0;
+  // Whether a resolver that says nothing of accelerators leaves them to be counted here.
+  virtual bool counts_devices() const { return true; }
   // Empty everywhere but where a resolver's user says otherwise.
   virtual Result<std::string> environment() const { return std::string(); }
   // The same resolver, which says this of the task instead.

@@ -53,8 +53,9 @@ Result<std::string> OwnClusterResolver::master(const std::optional<std::string>&
   const std::optional<std::string>& asked_layer = rpc_layer ? rpc_layer : options_.rpc_layer;
   TUTTI_ASSIGN_OR_RETURN(std::string own, Ask("master", asked_type, asked_id, asked_layer));
   if (!own.empty()) return own;
-  TUTTI_ASSIGN_OR_RETURN(const auto type, asked_type ? Result<std::optional<std::string>>(asked_type)
-                                                     : this->task_type());
+  TUTTI_ASSIGN_OR_RETURN(const auto type, asked_type
+                                              ? Result<std::optional<std::string>>(asked_type)
+                                              : this->task_type());
   TUTTI_ASSIGN_OR_RETURN(const auto id, asked_id ? Result<std::optional<int64_t>>(asked_id)
                                                  : this->task_id());
   if (!type || !id) return std::string();

@@ -1,5 +1,5 @@
-// OwnClusterResolver: a resolver of the program's, in whatever language, whose answers are texts. It
-// is asked anew at each question. Threads: any that its answerer takes.
+// OwnClusterResolver: a resolver of the program's, in whatever language, whose answers are texts.
+// It is asked anew at each question. Threads: any that its answerer takes.
 
 #ifndef TUTTI_CORE_CLUSTER_RESOLVE_OWN_CLUSTER_RESOLVER_H_
 #define TUTTI_CORE_CLUSTER_RESOLVE_OWN_CLUSTER_RESOLVER_H_

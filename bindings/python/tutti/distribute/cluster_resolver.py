@@ -121,7 +121,7 @@ class _LibraryResolver(ClusterResolver):
         documented."""
         _check_task(task_type, task_id)
         counts: Dict[str, int] = json.loads(
-            _native.cluster_resolver_accelerators(self._handle, task_type, task_id))
+            _native.cluster_resolver_read_accelerators(self._handle, task_type, task_id))
         return {device: count for device, count in counts.items() if count}
 
     @property
@@ -136,7 +136,7 @@ class _LibraryResolver(ClusterResolver):
 class SimpleClusterResolver(_LibraryResolver):
     """Says what it was given: cluster_spec, master, task_type, task_id, environment, rpc_layer.
 
-    num_accelerators: of this task, {"GPU": 8} or a number; None: what the machine has.
+    num_accelerators: of each task, {"GPU": 8} or a number of GPUs; None: none. Nothing is detected.
     """
 
     def __init__(self, cluster_spec: Union[ClusterSpec, Mapping[str, Any]], master: str = "",
@@ -235,9 +235,9 @@ class KubernetesClusterResolver(_LibraryResolver):
     def _make(self, **options: Any) -> Any:
         if self._client is not None:
             return _native.cluster_resolver_kubernetes_client(
-                _PodsOfClient(self._client), json.dumps(self._labels), options["port"], options["rpc_layer"],
-                options["task_type"], options["task_id"], options["host_ip"],
-                _nanoseconds(options["timeout"]))
+                _PodsOfClient(self._client), json.dumps(self._labels), options["port"],
+                options["rpc_layer"], options["task_type"], options["task_id"],
+                options["host_ip"], _nanoseconds(options["timeout"]))
         return _native.cluster_resolver_kubernetes(
             json.dumps(self._labels), options["port"], options["rpc_layer"], options["task_type"],
             options["task_id"], options["host_ip"], options["account_folder"],
@@ -251,8 +251,8 @@ class GCEClusterResolver(_LibraryResolver):
     project, zone: of the group; None: this instance's. instance_group: its name. port: of each
     task. task_type, task_id: of this process; all instances are of that job. rpc_layer: what
     addresses begin with. credentials: "default" is this instance's account; a text is a token; an
-    object has the attribute `token`, which is read for each request. service: a client of the package googleapiclient, or
-    whatever has its instanceGroups().listInstances(...).execute() and
+    object has the attribute `token`, which is read for each request. service: a client of the
+    package googleapiclient, or whatever has its instanceGroups().listInstances(...).execute() and
     instances().get(...).execute(), which is asked instead; credentials are not looked at then.
     endpoint, ca_file: where the service is, and whose certificates it has. timeout: seconds for a
     question, 30 by default.

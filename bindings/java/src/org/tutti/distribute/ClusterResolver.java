@@ -39,7 +39,7 @@ public interface ClusterResolver extends AutoCloseable {
 
   /**
    * As simple, with the address of the master, the accelerators of a worker by types of devices
-   * (Map.of("GPU", 2L); null: those of this machine) and the protocol ("grpc").
+   * (Map.of("GPU", 2L); null: none) and the protocol ("grpc").
    */
   static ClusterResolver simple(ClusterSpec spec, String master, String taskType, Long taskId,
       String environment, Map<String, Long> accelerators, String rpcLayer) {

@@ -78,7 +78,7 @@ public final class LibraryResolver extends NativeObject implements ClusterResolv
   public Map<String, Long> accelerators(String taskType, Long taskId, Object config) {
     final Map<String, Long> counts = new LinkedHashMap<>();
     final Matcher matcher = COUNT.matcher(
-        Bridge.text(Native.cluster_resolver_accelerators(this, taskType, taskId)));
+        Bridge.text(Native.cluster_resolver_read_accelerators(this, taskType, taskId)));
     while (matcher.find()) {
       counts.put(matcher.group(1).replaceAll("\\\\(.)", "$1"), Long.valueOf(matcher.group(2)));
     }
