@@ -79,7 +79,8 @@ std::optional<SpawnFailure> WorkerProcess::Start(const WorkerCommand& command,
                                                  WorkerProcess* worker) {
   Pipe in, out, err, failure;
   const OwnedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!null_fd.valid() || (command.told_by_input && !in.Open()) || !out.Open() || !err.Open() || !failure.Open()) {
+  if (!null_fd.valid() || (command.told_by_input && !in.Open()) || !out.Open() || !err.Open() ||
+      !failure.Open()) {
     return SpawnFailure{1, fmt::format("cannot open a worker's pipes: {}", std::strerror(errno))};
   }
   fcntl(out.read_end.get(), F_SETFL, O_NONBLOCK);

@@ -2,8 +2,8 @@ package tutti
 
 import (
 	"context"
-	"errors"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -179,8 +179,8 @@ func (s *scheduler) ClusterSpec() (*ClusterSpec, error) {
 	return NewClusterSpec(map[string][]string{"worker": addresses})
 }
 
-func (s *scheduler) TaskType() (string, error)     { return "worker", nil }
-func (s *scheduler) TaskID() (int64, bool, error)  { return 0, true, nil }
+func (s *scheduler) TaskType() (string, error)    { return "worker", nil }
+func (s *scheduler) TaskID() (int64, bool, error) { return 0, true, nil }
 func (s *scheduler) Environment() (string, error) { return "mine", nil }
 
 func (s *scheduler) Accelerators(options ResolverOptions) (map[string]int64, error) {

@@ -141,8 +141,8 @@ inline tutti_status *cluster_resolver_gce(
                  timeout_ns);
   return tutti_cluster_resolver_create_gce(instance_group, &options, out_resolver);
 }
-// `element_fn` gets the questions to the service where there is one of the program's, and ("token",)
-// where it has credentials.
+// `element_fn` gets the questions to the service where there is one of the program's, and
+// ("token",) where it has credentials.
 inline tutti_status *cluster_resolver_gce_service(
     tutti_runtime *runtime, const char *instance_group, tutti_host_handle element_fn,
     bool has_service, bool has_credentials, const char *project, const char *zone,

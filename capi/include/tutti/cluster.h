@@ -2,10 +2,10 @@
  *
  * A *cluster spec* lists the tasks of each job ("chief", "worker", "ps", "evaluator") with their
  * addresses. A *cluster resolver* finds the spec, and which task this process is: given as it is,
- * read from TF_CONFIG, asked of a service, or as the program answers. A *cluster* is the seat itself: joining it is a rendezvous of the chief
- * and all workers (chief first, then worker 0, 1, ...), which watch each other from then on. The
- * first of them listens at its address, all others connect to it; every connection proves the job
- * secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
+ * read from TF_CONFIG, asked of a service, or as the program answers. A *cluster* is the seat
+ * itself: joining it is a rendezvous of the chief and all workers (chief first, then worker 0, 1,
+ * ...), which watch each other from then on. The first of them listens at its address, all others
+ * connect to it; every connection proves the job secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
 #ifndef TUTTI_CLUSTER_H_
 #define TUTTI_CLUSTER_H_
 
@@ -63,7 +63,8 @@ typedef struct tutti_cluster_resolver_options {
   const char *rpc_layer;                 /* the same; "grpc" */
   const char *environment;               /* the same; "", "google": for the reference's callers */
   const char *master;                    /* of a simple resolver */
-  tutti_optional_int64 num_accelerators; /* GPUs of this task; default: what the machine has */
+  tutti_optional_int64 num_accelerators; /* GPUs of this task; default: of a simple resolver none,
+                                            else what the machine has */
   const char *accelerators;              /* the same by types of devices, as JSON: {"GPU": 2} */
 } tutti_cluster_resolver_options;
 #define TUTTI_CLUSTER_RESOLVER_OPTIONS_INIT \
@@ -193,8 +194,8 @@ TUTTI_API tutti_status *tutti_cluster_resolver_create_own(tutti_runtime *runtime
 
 /* As tutti_cluster_resolver_create_kubernetes, and `client` is asked instead of the API server: for
  * ("list_pods", label selector, page) it gives the JSON of a PodList; `page` is what its
- * metadata.continue said, empty for the first. `client` is called as tutti_cluster_resolver_create_own
- * says.
+ * metadata.continue said, empty for the first. `client` is called as the function of
+ * tutti_cluster_resolver_create_own.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_create_kubernetes_with_client(
     tutti_runtime *runtime, tutti_callback client, const tutti_kubernetes_resolver_options *options,
@@ -255,13 +256,14 @@ TUTTI_API tutti_status *tutti_cluster_resolver_read_master(const tutti_cluster_r
                                                            const char *rpc_layer,
                                                            tutti_bytes **out_master);
 
-/* GPUs of this task.
+/* GPUs of this task. Those of this machine where the resolver does not say, but for a simple one,
+ * which has what it was given.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_read_num_accelerators(
     const tutti_cluster_resolver *resolver, int64_t *out_count);
 
 /* Accelerators of a task by types of devices, as JSON, {"GPU": 2}; {} for none. task_type NULL and
- * an absent task_id: this task. Where the resolver does not say, those of this machine.
+ * an absent task_id: this task. Otherwise as tutti_cluster_resolver_read_num_accelerators.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_read_accelerators(
     const tutti_cluster_resolver *resolver, const char *task_type, tutti_optional_int64 task_id,
