@@ -5,7 +5,8 @@
  * read from TF_CONFIG, asked of a service, or as the program answers. A *cluster* is the seat
  * itself: joining it is a rendezvous of the chief and all workers (chief first, then worker 0, 1,
  * ...), which watch each other from then on. The first of them listens at its address, all others
- * connect to it; every connection proves the job secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
+ * connect to it; every connection proves the job secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET;
+ * on loopback a file of the user's own). */
 #ifndef TUTTI_CLUSTER_H_
 #define TUTTI_CLUSTER_H_
 
