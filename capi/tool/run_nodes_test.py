@@ -5,6 +5,8 @@
 """
 
 import json
+import signal
+import subprocess
 import unittest
 
 from run_testing import RunTest
@@ -78,6 +80,24 @@ class NodesTest(RunTest):
             line, = outcome.lines_of(worker)
             self.assertIn(f"{host} it's $HOME ", line)
             self.assertIn('"a:29500"', line)
+
+    def test_signals_come_by_the_input_of_whoever_started_it(self):
+        process = self.start(["--workers", "2", "--follow-input", "--grace", "1h"], """
+got = []
+signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
+mark("ready %d" % index)
+until(lambda: got)
+mark("interrupted %d" % index)
+forever()
+""", stdin=subprocess.PIPE)
+        self.until_marked("ready 0", "ready 1")
+        process.stdin.write(b"nonsense\n2")
+        process.stdin.write(b"\n")
+        self.until_marked("interrupted 0", "interrupted 1")
+        process.stdin.close()  # its end is the end of the job
+        process.stdin = None
+        outcome = self.finish(process)
+        self.assertEqual(outcome.status, 128 + signal.SIGKILL, outcome.err)
 
 
 if __name__ == "__main__":

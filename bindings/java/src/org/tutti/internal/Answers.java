@@ -3,6 +3,7 @@ package org.tutti.internal;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
@@ -17,6 +18,7 @@ public final class Answers extends Callback {
   }
 
   private final Function function;
+  private volatile Throwable thrown;
 
   /** Of that function. */
   public Answers(Function function) {
@@ -33,6 +35,9 @@ public final class Answers extends Callback {
     final String text;
     try (Value question = Makers.value(Box.at(in))) {
       text = function.answer(question.asList().stream().map(Value::stringValue).toList());
+    } catch (Exception own) {
+      thrown = own;
+      throw own;
     }
     if (text == null) {
       return 0;
@@ -40,6 +45,11 @@ public final class Answers extends Callback {
     try (Value value = Value.of(text)) {
       return Native.value_retain(value);
     }
+  }
+
+  /** What the function threw, where that is what the library failed with; else `failed`. */
+  RuntimeException unwrapped(TuttiException failed) {
+    return thrown instanceof RuntimeException own && failed.getCause() == own ? own : failed;
   }
 
   private static String answerOf(ClusterResolver resolver, List<String> question) {

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.tutti.TuttiException;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
 
@@ -26,9 +27,12 @@ public final class LibraryResolver extends NativeObject implements ClusterResolv
     if (resolver == null || resolver instanceof LibraryResolver) {
       return function.apply((LibraryResolver) resolver);
     }
+    final Answers answers = Answers.of(resolver);
     try (LibraryResolver made = new LibraryResolver(Box.at(Native.cluster_resolver_own(
-             resolver.getClass().getSimpleName(), Answers.of(resolver))))) {
+             resolver.getClass().getSimpleName(), answers)))) {
       return function.apply(made);
+    } catch (TuttiException failed) {
+      throw answers.unwrapped(failed);
     }
   }
 
