@@ -91,9 +91,14 @@ class _LibraryResolver(ClusterResolver):
         self._handle = self._make(**options)
 
     def _make(self, **options: Any) -> Any:
-        raise TypeError("this resolver came out of the library and cannot be changed")
+        raise NotImplementedError
 
     def _change(self, **options: Any) -> None:
+        if not self._options:  # it came out of the library
+            self._handle = _native.cluster_resolver_changed(
+                self._handle, options.get("task_type"), options.get("task_id"),
+                options.get("rpc_layer"))
+            return
         changed = {**self._options, **options}
         self._handle = self._make(**changed)
         self._options = changed
@@ -130,7 +135,10 @@ class _LibraryResolver(ClusterResolver):
         return _native.cluster_resolver_environment(self._handle)
 
     def _read(self, name: str) -> Any:
-        return getattr(_native, "cluster_resolver_" + name)(self._handle)
+        read = {"task_type": _native.cluster_resolver_task_type,
+                "task_id": _native.cluster_resolver_task_id,
+                "rpc_layer": _native.cluster_resolver_rpc_layer}
+        return read[name](self._handle)
 
 
 class SimpleClusterResolver(_LibraryResolver):
