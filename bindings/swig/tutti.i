@@ -66,6 +66,8 @@ typedef uintptr_t tutti_host_handle;
 %ignore tutti_facade::BroadcastByHost;
 %ignore tutti_facade::DeviceFields;
 %ignore tutti_facade::ResolverOptions;
+%ignore tutti_facade::KubernetesOptions;
+%ignore tutti_facade::GceOptions;
 %ignore tutti_facade::VariableOptions;
 
 %{

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capi/src/bytes.h"
+#include "capi/src/callback.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
@@ -19,12 +20,17 @@
 #include "core/cluster/resolve/cluster_resolver.h"
 #include "core/cluster/resolve/cluster_spec.h"
 #include "core/cluster/resolve/gce_cluster_resolver.h"
+#include "core/cluster/resolve/http_client.h"
 #include "core/cluster/resolve/kubernetes_cluster_resolver.h"
+#include "core/cluster/resolve/own_cluster_resolver.h"
 #include "core/cluster/resolve/simple_cluster_resolver.h"
 #include "core/cluster/resolve/slurm_cluster_resolver.h"
 #include "core/cluster/resolve/tf_config_cluster_resolver.h"
 #include "core/cluster/resolve/union_cluster_resolver.h"
 #include "core/device/device.h"
+#include "core/function/context.h"
+#include "core/function/function.h"
+#include "core/tensor/value.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -88,8 +94,17 @@ std::optional<std::string> OptionalText(const char *text) {
   return text == nullptr ? std::nullopt : std::optional<std::string>(text);
 }
 
-Result<AcceleratorCounts> ReadAccelerators(Call call, const tutti_optional_int64 &count) {
+Result<AcceleratorCounts> ReadAccelerators(Call call, const tutti_optional_int64 &count,
+                                           const char *by_type) {
   AcceleratorCounts counts;
+  if (by_type != nullptr) {
+    if (count.present != 0) {
+      return InvalidArgument("{}: the options num_accelerators and accelerators are both set; "
+                             "expected one of them",
+                             call.function);
+    }
+    return ParseAccelerators(by_type, Format("{}: the option accelerators", call.function));
+  }
   if (count.present == 0) return counts;
   if (count.value < 0) {
     return InvalidArgument("{}: the option num_accelerators is {}; expected 0 or more",
@@ -113,6 +128,87 @@ Result<int64_t> ReadMilliseconds(Call call, int64_t timeout_ns, int64_t otherwis
   }
   constexpr int64_t kNanosecondsOfMillisecond = 1'000'000;
   return timeout_ns == 0 ? otherwise : std::max<int64_t>(1, timeout_ns / kNanosecondsOfMillisecond);
+}
+
+// The text that a function of the program gave; none is empty.
+Result<std::string> TextOfAnswer(const Value &answer, const std::string &asked) {
+  if (answer.is_leaf()) {
+    const Leaf &leaf = answer.leaf();
+    if (leaf.is_none()) return std::string();
+    if (leaf.kind() == LeafKind::kString) return leaf.string();
+    const Tensor *tensor = answer.AsTensor();
+    if (tensor != nullptr && tensor->dtype() == DType::kBytes && tensor->num_elements() == 1) {
+      return std::string(tensor->item<BytesView>().text());
+    }
+  }
+  return InvalidArgument("the answer to \"{}\" is {}; expected a text or nothing", asked,
+                         answer.ToString());
+}
+
+// A function of the program's that is asked with texts, of a resolver.
+Result<Answerer> TakeAnswerer(Call call, GivenCallback &given, const char *parameter,
+                              const Ref<Runtime> &root) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Function> function,
+                         given.Take(call, parameter, &root->callback_executor()));
+  return Answerer([function, root](const std::vector<std::string> &words) -> Result<std::string> {
+    std::vector<Ref<Value>> texts;
+    for (const std::string &word : words) texts.push_back(Value::OfString(word));
+    Context context(*root);
+    Ref<Value> answer;
+    TUTTI_RETURN_IF_ERROR(function->Call(context, *Value::Tuple(texts), &answer));
+    return TextOfAnswer(*answer, words.front());
+  });
+}
+
+Result<KubernetesClusterResolver::Options> ReadKubernetes(
+    Call call, const tutti_kubernetes_resolver_options *options) {
+  TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  KubernetesClusterResolver::Options read;
+  TUTTI_ASSIGN_OR_RETURN(read.job_labels,
+                         KubernetesClusterResolver::ParseLabels(
+                             TextOr(set.job_labels, ""), Format("{}: job_labels", call.function)));
+  read.port = ReadOptional(set.port).value_or(read.port);
+  read.rpc_layer = std::string(TextOr(set.rpc_layer, read.rpc_layer));
+  read.task_type = OptionalText(set.task_type);
+  TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
+  TUTTI_ASSIGN_OR_RETURN(read.host_ip, ReadTristate(call, set.host_ip, false, "host_ip"));
+  read.account_folder = std::string(TextOr(set.account_folder, read.account_folder));
+  read.name_space = std::string(TextOr(set.name_space, ""));
+  TUTTI_ASSIGN_OR_RETURN(read.timeout_ms,
+                         ReadMilliseconds(call, set.timeout_ns, read.timeout_ms));
+  return read;
+}
+
+Result<GceClusterResolver::Options> ReadGce(Call call, const char *instance_group,
+                                            const tutti_gce_resolver_options *options) {
+  TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  GceClusterResolver::Options read;
+  read.instance_group = instance_group;
+  read.project = std::string(TextOr(set.project, ""));
+  read.zone = std::string(TextOr(set.zone, ""));
+  read.port = ReadOptional(set.port).value_or(read.port);
+  read.task_type = std::string(TextOr(set.task_type, read.task_type));
+  TUTTI_ASSIGN_OR_RETURN(const auto id, ReadTaskId(call, set.task_id));
+  read.task_id = id.value_or(0);
+  read.rpc_layer = std::string(TextOr(set.rpc_layer, read.rpc_layer));
+  read.token = std::string(TextOr(set.token, ""));
+  read.endpoint = std::string(TextOr(set.endpoint, read.endpoint));
+  read.ca_file = std::string(TextOr(set.ca_file, ""));
+  TUTTI_ASSIGN_OR_RETURN(read.timeout_ms,
+                         ReadMilliseconds(call, set.timeout_ns, read.timeout_ms));
+  return read;
+}
+
+// What the resolver says, else this machine's GPUs where it leaves them to be counted.
+Result<AcceleratorCounts> CountAccelerators(Call call, const ClusterResolver &resolver,
+                                            const std::optional<std::string> &task_type,
+                                            std::optional<int64_t> task_id) {
+  TUTTI_ASSIGN_OR_RETURN(AcceleratorCounts counts, resolver.num_accelerators(task_type, task_id));
+  if (!counts.empty() || !resolver.counts_devices()) return counts;
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, nullptr));
+  const size_t gpus = root->devices().ListDevices(DeviceType::kGpu).size();
+  if (gpus > 0) counts[kGpu] = static_cast<int64_t>(gpus);
+  return counts;
 }
 
 }  // namespace
@@ -184,7 +280,8 @@ tutti_status *tutti_cluster_resolver_create_simple(const tutti_cluster_spec *spe
     read.task_type = OptionalText(set.task_type);
     TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
     read.environment = TextOr(set.environment, "");
-    TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators));
+    TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators,
+                                                                    set.accelerators));
     read.rpc_layer = TextOr(set.rpc_layer, "");
     *out_resolver = Give(Ref<ClusterResolver>(MakeRef<SimpleClusterResolver>(std::move(read))));
     return OkStatus();
@@ -205,7 +302,8 @@ tutti_status *tutti_cluster_resolver_create_tf_config(const tutti_cluster_resolv
     TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
     read.rpc_layer = OptionalText(set.rpc_layer);
     read.environment = OptionalText(set.environment);
-    TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators));
+    TUTTI_ASSIGN_OR_RETURN(read.num_accelerators, ReadAccelerators(call, set.num_accelerators,
+                                                                    set.accelerators));
     *out_resolver = Give(Ref<ClusterResolver>(MakeRef<TFConfigClusterResolver>(std::move(read))));
     return OkStatus();
   });
@@ -248,20 +346,22 @@ tutti_status *tutti_cluster_resolver_create_kubernetes(
     const tutti_kubernetes_resolver_options *options, tutti_cluster_resolver **out_resolver) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_resolver);
-    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    KubernetesClusterResolver::Options read;
-    TUTTI_ASSIGN_OR_RETURN(read.job_labels, KubernetesClusterResolver::ParseLabels(
-                                                TextOr(set.job_labels, ""),
-                                                Format("{}: job_labels", call.function)));
-    read.port = ReadOptional(set.port).value_or(read.port);
-    read.rpc_layer = std::string(TextOr(set.rpc_layer, read.rpc_layer));
-    read.task_type = OptionalText(set.task_type);
-    TUTTI_ASSIGN_OR_RETURN(read.task_id, ReadTaskId(call, set.task_id));
-    TUTTI_ASSIGN_OR_RETURN(read.host_ip, ReadTristate(call, set.host_ip, false, "host_ip"));
-    read.account_folder = std::string(TextOr(set.account_folder, read.account_folder));
-    read.name_space = std::string(TextOr(set.name_space, ""));
-    TUTTI_ASSIGN_OR_RETURN(read.timeout_ms, ReadMilliseconds(call, set.timeout_ns,
-                                                             read.timeout_ms));
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadKubernetes(call, options));
+    TUTTI_ASSIGN_OR_RETURN(auto resolver, KubernetesClusterResolver::Create(std::move(read)));
+    *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_kubernetes_with_client(
+    tutti_runtime *runtime, tutti_callback client, const tutti_kubernetes_resolver_options *options,
+    tutti_cluster_resolver **out_resolver) {
+  GivenCallback given(client);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadKubernetes(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(read.client, TakeAnswerer(call, given, "client", root));
     TUTTI_ASSIGN_OR_RETURN(auto resolver, KubernetesClusterResolver::Create(std::move(read)));
     *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
     return OkStatus();
@@ -273,23 +373,66 @@ tutti_status *tutti_cluster_resolver_create_gce(const char *instance_group,
                                                 tutti_cluster_resolver **out_resolver) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, instance_group, out_resolver);
-    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    GceClusterResolver::Options read;
-    read.instance_group = instance_group;
-    read.project = std::string(TextOr(set.project, ""));
-    read.zone = std::string(TextOr(set.zone, ""));
-    read.port = ReadOptional(set.port).value_or(read.port);
-    read.task_type = std::string(TextOr(set.task_type, read.task_type));
-    TUTTI_ASSIGN_OR_RETURN(const auto id, ReadTaskId(call, set.task_id));
-    read.task_id = id.value_or(0);
-    read.rpc_layer = std::string(TextOr(set.rpc_layer, read.rpc_layer));
-    read.token = std::string(TextOr(set.token, ""));
-    read.endpoint = std::string(TextOr(set.endpoint, read.endpoint));
-    read.ca_file = std::string(TextOr(set.ca_file, ""));
-    TUTTI_ASSIGN_OR_RETURN(read.timeout_ms, ReadMilliseconds(call, set.timeout_ns,
-                                                             read.timeout_ms));
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadGce(call, instance_group, options));
     TUTTI_ASSIGN_OR_RETURN(auto resolver, GceClusterResolver::Create(std::move(read)));
     *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_gce_with_service(
+    tutti_runtime *runtime, const char *instance_group, tutti_callback service,
+    tutti_callback credentials, const tutti_gce_resolver_options *options,
+    tutti_cluster_resolver **out_resolver) {
+  GivenCallback given_service(service), given_credentials(credentials);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, instance_group, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadGce(call, instance_group, options));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    if (service.fn != nullptr) {
+      TUTTI_ASSIGN_OR_RETURN(read.service, TakeAnswerer(call, given_service, "service", root));
+    }
+    if (credentials.fn != nullptr) {
+      TUTTI_ASSIGN_OR_RETURN(read.credentials,
+                             TakeAnswerer(call, given_credentials, "credentials", root));
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto resolver, GceClusterResolver::Create(std::move(read)));
+    *out_resolver = Give(Ref<ClusterResolver>(std::move(resolver)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_own(tutti_runtime *runtime, const char *name,
+                                                tutti_callback answer,
+                                                tutti_cluster_resolver **out_resolver) {
+  GivenCallback given(answer);
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    OwnClusterResolver::Options own;
+    own.name = std::string(TextOr(name, own.name));
+    TUTTI_ASSIGN_OR_RETURN(own.answer, TakeAnswerer(call, given, "answer", root));
+    *out_resolver = Give(Ref<ClusterResolver>(MakeRef<OwnClusterResolver>(std::move(own))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_create_changed(const tutti_cluster_resolver *resolver,
+                                                    const tutti_cluster_resolver_options *options,
+                                                    tutti_cluster_resolver **out_resolver) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_resolver);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    if (set.master != nullptr || set.environment != nullptr || set.accelerators != nullptr ||
+        set.num_accelerators.present != 0) {
+      return InvalidArgument("{}: the options task_type, task_id and rpc_layer can be changed; the "
+                             "rest belongs to the making of a resolver",
+                             call.function);
+    }
+    ResolverChange change{OptionalText(set.task_type), std::nullopt, OptionalText(set.rpc_layer)};
+    TUTTI_ASSIGN_OR_RETURN(change.task_id, ReadTaskId(call, set.task_id));
+    TUTTI_ASSIGN_OR_RETURN(auto changed, FromHandle(resolver)->Changed(change));
+    *out_resolver = Give(std::move(changed));
     return OkStatus();
   });
 }
@@ -302,7 +445,8 @@ tutti_status *tutti_cluster_resolver_create_union(size_t count,
     TUTTI_REQUIRE(call, out_resolver);
     TUTTI_REQUIRE_ARRAY(call, count, resolvers);
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    if (set.master != nullptr || set.environment != nullptr || set.num_accelerators.present != 0) {
+    if (set.master != nullptr || set.environment != nullptr || set.accelerators != nullptr ||
+        set.num_accelerators.present != 0) {
       return InvalidArgument("{}: of a union the options task_type, task_id and rpc_layer can be "
                              "set; the rest is what its first resolver says",
                              call.function);
@@ -330,6 +474,21 @@ tutti_status *tutti_cluster_resolver_read_cluster_spec(const tutti_cluster_resol
                                                        tutti_cluster_spec **out_spec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, resolver, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(ClusterSpec spec, FromHandle(resolver)->cluster_spec());
+    TUTTI_ASSIGN_OR_RETURN(auto handle, ClusterSpecHandle::Create(std::move(spec)));
+    *out_spec = Give(std::move(handle));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_ask_cluster_spec(const tutti_cluster_resolver *resolver,
+                                                      const tutti_call_options *call_options,
+                                                      tutti_cluster_spec **out_spec) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_spec);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, nullptr));
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadCall(call, *root, call_options));
+    const AskingScope asking(wait, root->clock());
     TUTTI_ASSIGN_OR_RETURN(ClusterSpec spec, FromHandle(resolver)->cluster_spec());
     TUTTI_ASSIGN_OR_RETURN(auto handle, ClusterSpecHandle::Create(std::move(spec)));
     *out_spec = Give(std::move(handle));
@@ -396,14 +555,26 @@ tutti_status *tutti_cluster_resolver_read_num_accelerators(const tutti_cluster_r
                                                            int64_t *out_count) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, resolver, out_count);
-    TUTTI_ASSIGN_OR_RETURN(const AcceleratorCounts counts,
-                           FromHandle(resolver)->num_accelerators(std::nullopt, std::nullopt));
-    if (const auto given = counts.find(kGpu); given != counts.end()) {
-      *out_count = given->second;
-      return OkStatus();
-    }
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, nullptr));
-    *out_count = static_cast<int64_t>(root->devices().ListDevices(DeviceType::kGpu).size());
+    TUTTI_ASSIGN_OR_RETURN(
+        const AcceleratorCounts counts,
+        CountAccelerators(call, *FromHandle(resolver), std::nullopt, std::nullopt));
+    const auto given = counts.find(kGpu);
+    *out_count = given == counts.end() ? 0 : given->second;
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_cluster_resolver_read_accelerators(const tutti_cluster_resolver *resolver,
+                                                       const char *task_type,
+                                                       tutti_optional_int64 task_id,
+                                                       tutti_bytes **out_json) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, resolver, out_json);
+    TUTTI_ASSIGN_OR_RETURN(const auto id, ReadTaskId(call, task_id));
+    TUTTI_ASSIGN_OR_RETURN(
+        const AcceleratorCounts counts,
+        CountAccelerators(call, *FromHandle(resolver), OptionalText(task_type), id));
+    *out_json = GiveBytes(AcceleratorsToJson(counts));
     return OkStatus();
   });
 }

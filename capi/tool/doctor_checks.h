@@ -20,6 +20,15 @@ void CheckVariables(const std::vector<std::string>& settings, DoctorReport* repo
 // TF_CONFIG as the library reads it, and whether this machine fits into it: doctor_cluster.cc.
 void CheckTfConfig(DoctorReport* report);
 
+// What is asked of resolvers that need to be told something.
+struct ResolverQuestions {
+  std::string pod_label;
+  std::string gce_group;  // "": Compute Engine is not asked
+};
+// What each resolver would answer here, or why it cannot: doctor_resolvers.cc. Nothing of it is a
+// problem: a machine is under one of them at most.
+void CheckResolvers(const ResolverQuestions& questions, DoctorReport* report);
+
 // Cores, memory, shared memory, processes, SIMD, limits: doctor_machine.cc.
 void CheckMachine(DoctorReport* report);
 

@@ -22,6 +22,13 @@ int DoctorCommand(const std::vector<std::string>& words) {
   app.add_option("--coordinator", coordinator,
                  "Say which address this machine is reached at from there")
       ->type_name("HOST:PORT");
+  ResolverQuestions questions{"job-name=tensorflow", ""};
+  app.add_option("--pod-label", questions.pod_label,
+                 "Under Kubernetes: the label of the workers' pods (default job-name=tensorflow)")
+      ->type_name("LABEL");
+  app.add_option("--gce-group", questions.gce_group,
+                 "On Compute Engine: the group of the workers' instances")
+      ->type_name("NAME");
   if (const auto status = ReadWords(app, "tutti doctor [OPTIONS]", words)) return *status;
 
   DoctorReport report;
@@ -30,6 +37,7 @@ int DoctorCommand(const std::vector<std::string>& words) {
   CheckNetwork(coordinator, &report);
   CheckVariables(settings, &report);
   CheckTfConfig(&report);
+  CheckResolvers(questions, &report);
   fmt::print("{}", as_json            ? report.ToJson()
                    : with_collectives ? report.ToText({})
                                       : report.ToText({"collectives"}));

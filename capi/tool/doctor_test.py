@@ -200,6 +200,22 @@ sys.exit(99)
         self.problem(facts, "loopback")
         self.problem(facts, "no job secret")
 
+    def test_each_resolver_says_what_it_would_answer_or_why_not(self):
+        step = {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+                "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_JOB_ID": "7",
+                "GCE_METADATA_HOST": "127.0.0.1:1"}
+        facts = self.facts("--gce-group", "g", variables=step)["resolvers"]
+        self.assertEqual(facts["SlurmClusterResolver"], {
+            "cluster": {"worker": ["n1:8888", "n2:8888"]}, "task": {"type": "worker", "index": 1}})
+        self.assertEqual(facts["TFConfigClusterResolver"], {"reason": "it knows of no cluster"})
+        self.assertIn("this process is in no pod", facts["KubernetesClusterResolver"]["reason"])
+        self.assertRegex(facts["GCEClusterResolver"]["reason"],
+                         "which only instances of Google Compute Engine reach|libcurl")
+        text = self.doctor(variables=self.tf_config(["127.0.0.1:1", "127.0.0.1:2"], 1)).stdout
+        self.assertIn("TFConfigClusterResolver: this is worker 1 of ", text)
+        self.assertRegex(text, "SlurmClusterResolver: none: .*SLURM_STEP_NODELIST")
+        self.assertIn("GCEClusterResolver: none: it is asked for a group", text)
+
     def test_wrong_words_are_explained(self):
         result = self.doctor("--frobnicate")
         self.assertEqual((result.returncode, result.stdout), (2, ""))

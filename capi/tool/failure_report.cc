@@ -23,9 +23,9 @@ std::string DescribeEnd(const WorkerStory& story) {
 }
 
 // "worker 3", "workers 0, 1 and 2".
-std::string NameWorkers(std::vector<int> workers) {
+std::string NameWorkers(const std::string& noun, std::vector<int> workers) {
   std::sort(workers.begin(), workers.end());
-  std::string text = workers.size() == 1 ? "worker " : "workers ";
+  std::string text = noun + (workers.size() == 1 ? " " : "s ");
   for (size_t i = 0; i < workers.size(); ++i) {
     if (i > 0) text += i + 1 == workers.size() ? " and " : ", ";
     text += std::to_string(workers[i]);
@@ -57,8 +57,8 @@ const WorkerStory* FirstFailure(const std::vector<WorkerStory>& in_order_of_deat
 std::string DescribeFailure(const std::vector<WorkerStory>& in_order_of_death) {
   const WorkerStory* first = FirstFailure(in_order_of_death);
   assert(first != nullptr && "somebody failed");
-  std::string text = fmt::format("worker {} (pid {}) {} after {}", first->worker, first->pid,
-                                 DescribeEnd(*first), FormatDuration(first->lifetime));
+  std::string text = fmt::format("{} {} (pid {}) {} after {}", first->noun, first->worker,
+                                 first->pid, DescribeEnd(*first), FormatDuration(first->lifetime));
   if (ExplainsItself(*first)) text += ": " + first->error;
 
   // The others, those with the same fate together.
@@ -84,7 +84,7 @@ std::string DescribeFailure(const std::vector<WorkerStory>& in_order_of_death) {
     }
   }
   for (const Group& group : groups) {
-    text += fmt::format("; {} {}", NameWorkers(group.workers), group.fate);
+    text += fmt::format("; {} {}", NameWorkers(first->noun, group.workers), group.fate);
   }
   return text;
 }

@@ -22,6 +22,7 @@ struct WorkerStory {
   bool asked_to_end = false;  // the command sent it SIGTERM
   bool killed = false;        // the command sent it SIGKILL
   std::string error;          // what it said last of an error; "" when nothing
+  const char* noun = "worker";  // or "node", of machines
 };
 
 // Whose failure the job's is, in a list in the order of deaths: the first that failed of itself,

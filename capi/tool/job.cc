@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -29,12 +32,14 @@ Job::Job(const RunOptions& options, std::optional<TimePoint> deadline, SignalInl
       deadline_(deadline),
       signals_(signals),
       console_(console),
-      deaths_(epoll_create1(EPOLL_CLOEXEC)) {}
+      deaths_(epoll_create1(EPOLL_CLOEXEC)),
+      input_open_(options.follows_input) {}
 
 JobOutcome Job::Run(const CommandOf& command_of, int* restart) {
   command_of_ = &command_of;
   restart_ = restart;
-  workers_.resize(static_cast<size_t>(options_.workers));
+  workers_.resize(options_.hosts.empty() ? static_cast<size_t>(options_.workers)
+                                         : options_.hosts.size());
   for (size_t i = 0; i < workers_.size(); ++i) {
     const std::optional<SpawnFailure> failure = Start(i);
     if (!failure) continue;
@@ -63,13 +68,16 @@ std::optional<SpawnFailure> Job::Start(size_t index) {
   if (epoll_ctl(deaths_.get(), EPOLL_CTL_ADD, process.pidfd(), &event) != 0) {
     return SpawnFailure{1, fmt::format("cannot watch a worker: {}", std::strerror(errno))};
   }
-  const std::string prefix = options_.prefix ? fmt::format("[worker {}] ", index) : "";
+  const int number = options_.first_worker() + static_cast<int>(index);
+  // What runs on other hosts has its own prefixes.
+  const std::string prefix =
+      options_.prefix && options_.hosts.empty() ? fmt::format("[worker {}] ", number) : "";
   const auto errors = std::make_shared<ErrorTail>();
   workers_[index].errors = errors;
   LineCutter::Listener said, complained = [errors](std::string_view text) { errors->Add(text); };
-  if (!options_.log_folder.empty()) {
+  if (!options_.log_folder.empty() && options_.hosts.empty()) {
     const auto log = std::make_shared<WorkerLog>();
-    std::string error = log->Open(options_.log_folder, static_cast<int>(index), *restart_);
+    std::string error = log->Open(options_.log_folder, number, *restart_);
     if (!error.empty()) console_->Say(error);
     said = [log](std::string_view text) { log->Write(text); };
     complained = [log, errors](std::string_view text) {
@@ -123,6 +131,7 @@ void Job::Turn(std::optional<TimePoint> wake) {
   polled_.clear();
   polled_.push_back({signals_->fd(), POLLIN, 0});
   polled_.push_back({deaths_.get(), POLLIN, 0});
+  if (input_open_) polled_.push_back({STDIN_FILENO, POLLIN, 0});
   for (OutputSink* sink : {console_->out(), console_->err()}) {
     if (!sink->empty()) polled_.push_back({sink->fd(), POLLOUT, 0});
   }
@@ -142,6 +151,7 @@ void Job::Turn(std::optional<TimePoint> wake) {
   PassOnPartialLines();
   console_->Flush();
   OnDeaths();
+  ReadInput();
   while (const std::optional<int> signal = signals_->Next()) OnSignal(*signal);
 }
 
@@ -181,6 +191,8 @@ void Job::PassOnPartialLines() {
 WorkerStory Job::WithError(const WorkerStory& story) const {
   WorkerStory told = story;
   told.error = workers_[static_cast<size_t>(story.worker)].errors->LastError();
+  told.worker += options_.first_worker();
+  if (!options_.hosts.empty()) told.noun = "node";
   return told;
 }
 
@@ -216,6 +228,25 @@ void Job::OnDeaths() {
     next_stage_at_ = Clock::now() + options_.grace_after_failure;
   }
   if (count > 0) ReapAdopted();
+}
+
+void Job::ReadInput() {
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  if (!input_open_ || poll(&input, 1, 0) <= 0) return;
+  char bytes[256];
+  const ssize_t count = read(STDIN_FILENO, bytes, sizeof(bytes));
+  if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (count <= 0) {  // whoever started us is gone
+    input_open_ = false;
+    hurried_ = ended_by_user_ = true;
+    return Kill();
+  }
+  input_.append(bytes, static_cast<size_t>(count));
+  for (size_t end; (end = input_.find('\n')) != std::string::npos; input_.erase(0, end + 1)) {
+    int signal = 0;
+    std::from_chars(input_.data(), input_.data() + end, signal);
+    if (signal > 0 && signal < SIGRTMIN && signal != SIGCHLD) OnSignal(signal);
+  }
 }
 
 void Job::ReapAdopted() {

@@ -84,6 +84,8 @@ class Job {
   std::optional<TimePoint> NextWake() const;
   void OnTime();
   void OnSignal(int signal);
+  // What whoever started us says of signals.
+  void ReadInput();
   void OnDeaths();
   // Of a worker that has failed. False: the job fails with it.
   bool Replace(size_t index, const WorkerStory& story);
@@ -113,6 +115,8 @@ class Job {
   std::vector<Worker> workers_;
   std::list<Stream> streams_;
   size_t num_running_ = 0;
+  bool input_open_;
+  std::string input_;  // the begin of a line
   std::vector<WorkerStory> stories_;  // in the order of deaths
 
   Stage stage_ = Stage::kRunning;

@@ -10,6 +10,7 @@
 
 #include "capi/tool/console.h"
 #include "capi/tool/guard.h"
+#include "capi/tool/host_command.h"
 #include "capi/tool/job.h"
 #include "capi/tool/machine_cores.h"
 #include "capi/tool/port_reservation.h"
@@ -27,6 +28,23 @@ void AllowOpenFiles(int workers, const rlimit& before) {
   rlimit raised = before;
   raised.rlim_cur = std::min(wanted, before.rlim_max);
   setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+// Worker 0 listens at the first address; the others only have a name of their own there, which is
+// of loopback where the first one is.
+std::vector<std::string> AddressesOfNodes(const RunOptions& options) {
+  const std::string& first = options.coordinator;
+  const int port = std::stoi(first.substr(first.rfind(':') + 1));
+  const bool loopback = first.starts_with("127.") || first.starts_with("localhost:") ||
+                        first.starts_with("[::1]:");
+  std::vector<std::string> addresses = {first};
+  for (int i = 1; i < options.nodes * options.workers; ++i) {
+    addresses.push_back(loopback
+                            ? fmt::format("127.0.0.1:{}", 1 + (port + i - 1) % 65'535)
+                            : fmt::format("node-{}:{}", i / options.workers,
+                                          1 + i % options.workers));
+  }
+  return addresses;
 }
 
 // Starts the job, and again while it fails and may.
@@ -52,23 +70,34 @@ int Supervise(const std::string& command, const RunOptions& options, const std::
     JobFacts facts;
     PortReservation reservation;
     std::string error;
-    facts.secret = MakeJobSecret();
-    if (facts.secret.empty()) error = "cannot make a job secret: getrandom fails";
-    if (error.empty()) PortReservation::Make(options.workers, &reservation, &error);
+    if (options.spans_nodes()) {
+      facts.addresses = AddressesOfNodes(options);
+      facts.secret_file = options.secret_file;
+    } else if (options.hosts.empty()) {
+      facts.secret = MakeJobSecret();
+      if (facts.secret.empty()) error = "cannot make a job secret: getrandom fails";
+      if (error.empty()) PortReservation::Make(options.workers, &reservation, &error);
+      for (const int port : reservation.ports()) {
+        facts.addresses.push_back(fmt::format("127.0.0.1:{}", port));
+      }
+    }
     if (!error.empty()) {
       console.Say(error);
       console.Flush();
       return 1;
     }
-    facts.ports = reservation.ports();
+    facts.workers_here = options.workers;
     facts.replicas = options.replicas;
     facts.restart = restart;
     facts.elastic = options.elastic;
     facts.usable_cores = cores.usable;
     const auto command_of = [&](int index, int number) {
       facts.restart = number;
-      return WorkerCommand{path, options.program,
-                           WorkerEnvironment(base, facts, index).variables(), open_files};
+      if (!options.hosts.empty()) return CommandOfHost(options, path, base, index, open_files);
+      return WorkerCommand{
+          path, options.program,
+          WorkerEnvironment(base, facts, options.first_worker() + index).variables(), open_files,
+          false};
     };
     Job job(options, deadline, signals, &console);
     const JobOutcome outcome = job.Run(command_of, &restart);

@@ -17,7 +17,8 @@ int RunCommand(const std::vector<std::string>& words) {
   if (const std::optional<int> status = ReadRunOptions(words, &options)) return *status;
   const char* search_path = getenv("PATH");
   const ProgramPath program =
-      FindProgram(options.program.front(), search_path != nullptr ? search_path : "/usr/bin:/bin");
+      FindProgram(options.hosts.empty() ? options.program.front() : "ssh",
+                  search_path != nullptr ? search_path : "/usr/bin:/bin");
   if (program.exit_status != 0) {
     fmt::print(stderr, "tutti run: {}\n", program.error);
     return program.exit_status;

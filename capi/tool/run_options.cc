@@ -1,8 +1,13 @@
 #include "capi/tool/run_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 
 #include "capi/tool/command_line.h"
 
@@ -23,15 +28,116 @@ when it has ended nobody is waited for who came late. Other statuses: 2 these wo
 the time limit is over, 126 and 127 the program cannot be executed or is not there. Nothing that a
 worker has started outlives the job.
 
+A job of several machines is this command on each of them, with the same --nodes, --coordinator and
+secret, and a --node-rank of its own (in a pod of an Indexed Job of Kubernetes its
+JOB_COMPLETION_INDEX), or --hosts, for which ssh starts it on each. Worker 0 listens at the
+coordinator's address, all others connect to it. A job secret is a file that all machines have:
+openssl rand -hex 32 > FILE; chmod 600 FILE.
+
 Under Slurm, srun starts the processes, and this command in each of them becomes the program, with a
 TF_CONFIG of Slurm's tasks; TUTTI_JOB_SECRET_FILE names a file that all nodes see.
 
   tutti run --workers 2 --replicas 2 -- python3 train.py --epochs 3
-  srun --nodes 2 tutti run -- python3 train.py --epochs 3)";
+  srun --nodes 2 tutti run -- python3 train.py --epochs 3
+  tutti run --nodes 2 --node-rank 0 --coordinator a:29500 --secret-file F -- python3 train.py
+  tutti run --hosts a,b --secret-file F -- python3 train.py)";
 
 std::string CheckDuration(const std::string& text) {
   if (ParseDuration(text)) return "";
   return fmt::format("\"{}\" is no duration; expected one like 500ms, 30s, 5min or 2h", text);
+}
+
+constexpr int kMaxNodes = 1024;
+constexpr const char* kDefaultPort = "29500";  // as of torchrun
+
+bool IsSet(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+// The index that Kubernetes gives a pod of an Indexed Job.
+std::optional<int> CompletionIndex() {
+  const char* text = getenv("JOB_COMPLETION_INDEX");
+  int index = 0;
+  if (text == nullptr) return std::nullopt;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, index);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return index;
+}
+
+bool IsAddress(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0) return false;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
+  return error == std::errc() && stop == end && port >= 1 && port <= 65'535;
+}
+
+// What is wrong with what was said of several machines; "": nothing. Fills in what follows.
+std::string ReadNodes(bool rank_given, bool nodes_given, RunOptions* options) {
+  if (!options->hosts.empty()) {
+    if (nodes_given || rank_given) {
+      return "--hosts says which machines there are: leave out --nodes and --node-rank";
+    }
+    for (const std::string& host : options->hosts) {
+      if (host.empty() || host[0] == '-' || host.find_first_of(" \t\n") != std::string::npos) {
+        return fmt::format("--hosts: \"{}\" is no name of a host; expected a,b", host);
+      }
+    }
+    if (options->hosts.size() > static_cast<size_t>(kMaxNodes)) {
+      return fmt::format("--hosts names {} machines; at most {} are possible",
+                         options->hosts.size(), kMaxNodes);
+    }
+    options->nodes = static_cast<int>(options->hosts.size());
+    if (options->coordinator.empty()) {
+      const std::string& first = options->hosts[0];
+      options->coordinator = fmt::format("{}:{}", first.substr(first.rfind('@') + 1), kDefaultPort);
+    }
+    if (options->secret_file.empty()) {
+      return "--hosts needs --secret-file FILE, which all of them have: openssl rand -hex 32 > "
+             "FILE; chmod 600 FILE";
+    }
+  } else if (!nodes_given && !rank_given && options->coordinator.empty()) {
+    return options->secret_file.empty() ? ""
+                                        : "--secret-file is of jobs of several machines: --nodes, "
+                                          "--node-rank and --coordinator say which";
+  } else {
+    if (options->coordinator.empty()) {
+      return "a job of several machines needs --coordinator HOST:PORT, the address at which all "
+             "reach the machine with --node-rank 0";
+    }
+    if (!rank_given && options->nodes > 1) {
+      const std::optional<int> index = CompletionIndex();
+      if (!index) {
+        return "a job of several machines needs --node-rank N, from 0, another on each (under "
+               "Kubernetes JOB_COMPLETION_INDEX says it, in an Indexed Job)";
+      }
+      options->node_rank = *index;
+    }
+    if (options->node_rank < 0 || options->node_rank >= options->nodes) {
+      return fmt::format("the rank of this machine is {}, and --nodes says {}; expected 0 to {}",
+                         options->node_rank, options->nodes, options->nodes - 1);
+    }
+    if (options->secret_file.empty() && !IsSet("TUTTI_JOB_SECRET_FILE") &&
+        !IsSet("TUTTI_JOB_SECRET")) {
+      return "a job of several machines needs a secret, which tells its processes from strangers: "
+             "openssl rand -hex 32 > FILE; chmod 600 FILE; give all of them the file, and say "
+             "--secret-file FILE (under Kubernetes a Secret that is mounted)";
+    }
+    if (!options->secret_file.empty() && access(options->secret_file.c_str(), R_OK) != 0) {
+      return fmt::format("the job's secret {} cannot be read: {}; all machines need the same file",
+                         options->secret_file, std::strerror(errno));
+    }
+  }
+  if (!IsAddress(options->coordinator)) {
+    return fmt::format("--coordinator is \"{}\"; expected HOST:PORT", options->coordinator);
+  }
+  if (options->elastic || options->max_restarts > 0) {
+    return "a job of several machines is not restarted: leave out --elastic and --max-restarts";
+  }
+  return "";
 }
 
 }  // namespace
@@ -70,6 +176,24 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   app.add_option("--log-dir", options->log_folder,
                  "Also write what each worker prints into DIR/worker-N.log")
       ->type_name("DIR");
+  const CLI::Option* nodes =
+      app.add_option("--nodes", options->nodes, "Of a job of several machines: how many there are")
+          ->type_name("N")
+          ->check(CLI::Range(1, kMaxNodes));
+  const CLI::Option* rank =
+      app.add_option("--node-rank", options->node_rank, "Which of them this is, from 0")
+          ->type_name("N")
+          ->check(CLI::NonNegativeNumber);
+  app.add_option("--coordinator", options->coordinator,
+                 "Where all of them reach worker 0, on the machine of rank 0")
+      ->type_name("HOST:PORT");
+  app.add_option("--secret-file", options->secret_file,
+                 "The job's secret, the same on all machines")
+      ->type_name("FILE");
+  app.add_option("--hosts", options->hosts, "Start the job on these machines, by ssh")
+      ->type_name("HOST,...")
+      ->delimiter(',');
+  app.add_flag("--follow-input", options->follows_input)->group("");
   app.add_flag("--no-prefix", no_prefix, "Leave out the \"[worker 1] \" before each line");
   app.add_option("stray", stray)->group("");
   if (const std::optional<int> status = ReadWords(app, kRunUsage, own)) return status;
@@ -86,6 +210,11 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
   if (options->program.empty()) {
     fmt::print(stderr,
                "tutti run: no program; expected tutti run [OPTIONS] -- PROGRAM [ARGUMENTS]\n");
+    return kExitUsage;
+  }
+  if (const std::string wrong = ReadNodes(rank->count() > 0, nodes->count() > 0, options);
+      !wrong.empty()) {
+    fmt::print(stderr, "tutti run: {}\n", wrong);
     return kExitUsage;
   }
   if (options->elastic && options->max_restarts == 0) {

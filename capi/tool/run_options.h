@@ -29,6 +29,18 @@ struct RunOptions {
   Milliseconds grace_after_signal = std::chrono::seconds(5);
   bool prefix = true;
   std::string log_folder;  // where each worker's output goes, too; "": nowhere
+
+  // Of a job of several machines, on each of which this command runs.
+  int nodes = 1;
+  int node_rank = 0;
+  std::string coordinator;  // "host:port", of worker 0; "": this machine alone
+  std::string secret_file;  // "": TUTTI_JOB_SECRET_FILE or TUTTI_JOB_SECRET says
+  std::vector<std::string> hosts;  // on which ssh starts this command; none: here
+  bool follows_input = false;      // signals come by stdin, whose end is the end of the job
+
+  int first_worker() const { return node_rank * workers; }
+  bool spans_nodes() const { return !coordinator.empty() && hosts.empty(); }
+
   std::vector<std::string> program;  // with its arguments
 };
 

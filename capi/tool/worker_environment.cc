@@ -47,10 +47,10 @@ void Environment::Unset(const std::string& name) {
   std::erase_if(variables_, [&](const std::string& variable) { return IsNamed(variable, name); });
 }
 
-std::string TfConfigOf(const std::vector<int>& ports, int index) {
+std::string TfConfigOf(const std::vector<std::string>& addresses, int index) {
   std::string workers;
-  for (int port : ports) {
-    workers += fmt::format("{}\"127.0.0.1:{}\"", workers.empty() ? "" : ", ", port);
+  for (const std::string& address : addresses) {
+    workers += (workers.empty() ? "\"" : ", \"") + address + "\"";
   }
   return fmt::format(
       "{{\"cluster\": {{\"worker\": [{}]}}, \"task\": {{\"type\": \"worker\", \"index\": {}}}}}",
@@ -59,10 +59,14 @@ std::string TfConfigOf(const std::vector<int>& ports, int index) {
 
 Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, int index) {
   Environment environment = base;
-  environment.Set("TF_CONFIG", TfConfigOf(facts.ports, index));
+  environment.Set("TF_CONFIG", TfConfigOf(facts.addresses, index));
   if (facts.replicas) environment.Set("TUTTI_REPLICAS", std::to_string(*facts.replicas));
-  environment.Unset("TUTTI_JOB_SECRET_FILE");  // it would win over the variable
-  environment.Set("TUTTI_JOB_SECRET", facts.secret);
+  if (!facts.secret.empty()) {
+    environment.Unset("TUTTI_JOB_SECRET_FILE");  // it would win over the variable
+    environment.Set("TUTTI_JOB_SECRET", facts.secret);
+  } else if (!facts.secret_file.empty()) {
+    environment.Set("TUTTI_JOB_SECRET_FILE", facts.secret_file);
+  }
   environment.Set("TUTTI_RESTART", std::to_string(facts.restart));
   if (facts.elastic) environment.Set("TUTTI_ELASTIC", "1");
 
@@ -70,7 +74,7 @@ Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, in
   const char* text = environment.Get("TUTTI_REPLICAS");
   int replicas = 1;
   if (text != nullptr) std::from_chars(text, text + std::strlen(text), replicas);
-  const auto workers = static_cast<int64_t>(facts.ports.size());
+  const auto workers = static_cast<int64_t>(facts.workers_here);
   const int64_t of_worker = std::max<int64_t>(1, facts.usable_cores / workers);
   const int64_t threads = std::max<int64_t>(1, of_worker / std::max(1, replicas));
   environment.SetIfUnset("TUTTI_COMPUTE_THREADS", std::to_string(of_worker));

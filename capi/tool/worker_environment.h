@@ -27,16 +27,18 @@ class Environment {
 };
 
 struct JobFacts {
-  std::vector<int> ports;        // one per worker
+  std::vector<std::string> addresses;  // one per worker of the job
+  int workers_here = 1;
   std::optional<int> replicas;   // per worker, as the user said; else TUTTI_REPLICAS
   std::string secret;            // replaces one of the user's
+  std::string secret_file;       // the same; both empty: the user's stays
   int restart = 0;               // TUTTI_RESTART
   bool elastic = false;          // TUTTI_ELASTIC=1; else as the user said
   int usable_cores = 1;
 };
 
 // {"cluster": {"worker": ["127.0.0.1:4711", ...]}, "task": {"type": "worker", "index": 0}}
-std::string TfConfigOf(const std::vector<int>& ports, int index);
+std::string TfConfigOf(const std::vector<std::string>& addresses, int index);
 
 // `base` with TF_CONFIG, TUTTI_REPLICAS, TUTTI_JOB_SECRET, TUTTI_RESTART; and, unless they are set,
 // TUTTI_COMPUTE_THREADS, OMP_NUM_THREADS and its likes, and PYTHONUNBUFFERED, without which a

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "capi/tool/program_path.h"
 
@@ -74,9 +77,10 @@ SpawnFailure CannotExecute(const std::string& path, int error) {
 std::optional<SpawnFailure> WorkerProcess::Start(const WorkerCommand& command,
                                                  const SignalInlet& signals,
                                                  WorkerProcess* worker) {
-  Pipe out, err, failure;
+  Pipe in, out, err, failure;
   const OwnedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!null_fd.valid() || !out.Open() || !err.Open() || !failure.Open()) {
+  if (!null_fd.valid() || (command.told_by_input && !in.Open()) || !out.Open() || !err.Open() ||
+      !failure.Open()) {
     return SpawnFailure{1, fmt::format("cannot open a worker's pipes: {}", std::strerror(errno))};
   }
   fcntl(out.read_end.get(), F_SETFL, O_NONBLOCK);
@@ -88,8 +92,10 @@ std::optional<SpawnFailure> WorkerProcess::Start(const WorkerCommand& command,
     return SpawnFailure{1, fmt::format("cannot start a process: {}", std::strerror(errno))};
   }
   if (pid == 0) {
-    const int error = BecomeWorker(command, signals, parent, null_fd.get(), out.write_end.get(),
-                                   err.write_end.get());
+    const int error =
+        BecomeWorker(command, signals, parent,
+                     command.told_by_input ? in.read_end.get() : null_fd.get(),
+                     out.write_end.get(), err.write_end.get());
     // Close-on-exec: whoever reads the other end learns by its end that exec succeeded.
     [[maybe_unused]] const ssize_t count = write(failure.write_end.get(), &error, sizeof(error));
     _exit(kExitNotFound);
@@ -110,6 +116,7 @@ std::optional<SpawnFailure> WorkerProcess::Start(const WorkerCommand& command,
                                        std::strerror(pidfd_error))};
   }
   worker->pid_ = pid;
+  worker->standard_input_ = std::move(in.write_end);
   worker->started_ = Clock::now();
   worker->standard_output_ = std::move(out.read_end);
   worker->standard_error_ = std::move(err.read_end);
@@ -118,6 +125,12 @@ std::optional<SpawnFailure> WorkerProcess::Start(const WorkerCommand& command,
 
 void WorkerProcess::Signal(int signal) const {
   if (!running()) return;
+  if (standard_input_.valid() && signal != SIGKILL) {
+    const std::string line = fmt::format("{}\n", signal);
+    [[maybe_unused]] const ssize_t count =
+        write(standard_input_.get(), line.data(), line.size());
+    return;
+  }
   kill(-pid_, signal);
   // A process that is stopped takes no signal but SIGKILL.
   if (signal == SIGTERM || signal == SIGINT) kill(-pid_, SIGCONT);
@@ -129,6 +142,7 @@ void WorkerProcess::Reap() {
   ended_ = Clock::now();
   end_ = ProcessEnd{info.si_code != CLD_EXITED, info.si_status, info.si_code == CLD_DUMPED};
   pidfd_.Reset();
+  standard_input_.Reset();
 }
 
 }  // namespace tutti::tool

@@ -31,6 +31,8 @@ struct WorkerCommand {
   std::vector<std::string> arguments;    // with the program's name
   std::vector<std::string> environment;  // "NAME=value"
   rlimit open_files = {};                // the limit that the worker gets
+  // Its stdin is a pipe by which it is told of signals, a number a line, instead of getting them.
+  bool told_by_input = false;
 };
 
 struct SpawnFailure {
@@ -40,7 +42,8 @@ struct SpawnFailure {
 
 class WorkerProcess {
  public:
-  // Starts a process in a group of its own, with /dev/null as stdin and pipes as stdout and stderr.
+  // Starts a process in a group of its own, with /dev/null as stdin (but for
+  // one that is told by its input) and pipes as stdout and stderr.
   // It dies when this process dies. Returns when the program runs, or says why it does not.
   static std::optional<SpawnFailure> Start(const WorkerCommand& command,
                                            const SignalInlet& signals, WorkerProcess* worker);
@@ -62,6 +65,7 @@ class WorkerProcess {
  private:
   pid_t pid_ = 0;
   OwnedFd pidfd_, standard_output_, standard_error_;
+  OwnedFd standard_input_;  // of one that is told by it
   TimePoint started_, ended_;
   std::optional<ProcessEnd> end_;
 };

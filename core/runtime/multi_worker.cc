@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/cluster/resolve/cluster_resolver.h"
+#include "core/cluster/resolve/http_client.h"
 #include "core/collective/group/cluster_team.h"
 #include "core/runtime/runtime.h"
 #include "core/strategy/team_channel.h"
@@ -41,6 +42,7 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
                                                 const CommunicationOptions& communication,
                                                 const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(runtime.CheckUsable("MultiWorkerMirroredStrategy"));
+  const AskingScope asking(call, runtime.clock());
   TUTTI_ASSIGN_OR_RETURN(const WorkerOrder order, OrderWorkers(resolver));
   MultiWorkerOptions multi;
   multi.strategy = options;

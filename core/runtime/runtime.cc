@@ -18,6 +18,7 @@
 #include "core/base/thread.h"
 #include "core/base/usable_cores.h"
 #include "core/cluster/resolve/cluster_resolver.h"
+#include "core/cluster/resolve/http_client.h"
 #include "core/cluster/resolve/tf_config_cluster_resolver.h"
 #include "core/cluster/sockets/local_address.h"
 #include "core/dataset/graph/dataset_environment.h"
@@ -156,6 +157,7 @@ Ref<DatasetEnvironment> Runtime::datasets() {
 Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64_t num_replicas,
                                           const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(CheckUsable("joining a cluster"));
+  const AskingScope asking(call, clock());
   TUTTI_ASSIGN_OR_RETURN(WorkerOrder order, OrderWorkers(resolver));
   if (order.num_workers() == 0) {  // the program runs by itself: a job of one
     order.worker = 0;

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -165,6 +166,16 @@ class KubernetesTest(CloudTest):
                       self.refusal(errors.DeadlineExceededError, timeout=0.5))
         self.assertLess(time.monotonic() - begin, 15)
 
+    def test_an_interrupt_ends_the_wait(self):
+        self.api.scripted = [slowly]
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        begin = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            self.resolver(timeout=60).cluster_spec()
+        self.assertLess(time.monotonic() - begin, 15)
+
     def test_outside_of_a_pod_it_says_so(self):
         (self.folder / "token").unlink()
         self.assertIn("service account is missing or empty", self.refusal(RuntimeError))
@@ -223,6 +234,9 @@ class GceTest(CloudTest):
                             types.SimpleNamespace(token="ya29.of-the-instance")):
             resolver = self.resolver("a-project", "us-west1-a", credentials=credentials)
             self.assertEqual(resolver.cluster_spec().num_tasks("worker"), 3)
+        credentials.token = None  # it is read for each request
+        with self.assertRaisesRegex(errors.UnauthenticatedError, "give no token"):
+            resolver.cluster_spec()
         self.assertEqual(self.metadata.requests, [])
         with self.assertRaisesRegex(errors.UnauthenticatedError, "Invalid Credentials") as caught:
             self.resolver("a-project", "us-west1-a", credentials="ya29.another").cluster_spec()

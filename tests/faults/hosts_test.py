@@ -7,12 +7,15 @@ Exit status 77 (skipped) where the kernel or the user's rights give no network n
 
 import json
 import os
+import pathlib
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 PROGRAM, TUTTI = sys.argv[1:3]
@@ -272,6 +275,124 @@ class SeveralRanksPerHostTest(unittest.TestCase):
         self.assertEqual((report["hosts"], report["workers"], report["transport"]),
                          (2, 4, "mixed"))
         self.assertEqual({row["out_of_place"]["wrong"] for row in report["rows"]}, {0})
+
+
+class NodesTest(unittest.TestCase):
+    """`tutti run` on each of two hosts, two workers on each."""
+
+    COORDINATOR = f"{ADDRESSES[0]}:29500"
+
+    def setUp(self):
+        self.hosts = self.enterContext(Hosts())
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.secret = self.folder / "secret"
+        self.secret.write_text(secrets.token_hex(32) + "\n")
+        self.secret.chmod(0o600)
+
+    def spawn(self, words, **variables):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("TUTTI_", "TF_"))}
+        process = subprocess.Popen(words, env={**environment, **variables}, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def node(self, rank, *words, **variables):
+        return self.spawn(["ip", "netns", "exec", self.hosts.names[rank], TUTTI, "run", "--nodes",
+                           "2", "--node-rank", str(rank), "--coordinator", self.COORDINATOR,
+                           "--secret-file", str(self.secret), "--workers", "2", "--", PROGRAM,
+                           *words], **variables)
+
+    def by_ssh(self, *words, **variables):
+        ssh = self.folder / "ssh"
+        ssh.write_text("#!/bin/sh\nshift 2\nhost=$1\nshift\n"
+                       "exec ip netns exec \"$host\" env -u FOLDER sh -c \"$*\"\n")
+        ssh.chmod(0o755)
+        return self.spawn([TUTTI, "run", "--hosts", ",".join(self.hosts.names), "--coordinator",
+                           self.COORDINATOR, "--secret-file", str(self.secret), "--workers", "2",
+                           "--", PROGRAM, *words],
+                          **{"PATH": f"{self.folder}:{os.environ['PATH']}", **variables})
+
+    def until_ready(self, process, workers):
+        waited = set(workers)
+        said = ""
+        while waited:
+            line = process.stdout.readline()
+            said += line
+            self.assertTrue(line, said)
+            ready = re.match(r"\[worker (\d)\] ready ", line)
+            if ready:
+                waited.discard(int(ready.group(1)))
+
+    def ended(self, process):
+        output, _ = process.communicate(timeout=HANG_S)
+        return process.returncode, output
+
+    def test_the_workers_of_both_are_one_job(self):
+        ends = [self.ended(node) for node in [self.node(rank, "--seconds", "0.5")
+                                              for rank in (0, 1)]]
+        for rank, (status, output) in enumerate(ends):
+            self.assertEqual(status, 0, ends)
+            for worker in (2 * rank, 2 * rank + 1):
+                self.assertRegex(output, rf"(?m)^\[worker {worker}\] done calls=")
+
+    def test_a_node_that_does_not_come_is_named(self):
+        for rank in (0, 1):
+            status, output = self.ended(self.node(rank, TUTTI_JOIN_TIMEOUT="1s"))
+            self.assertEqual(status, 3, output)
+            self.assertIn("worker:2 at node-1:1" if rank == 0 else self.COORDINATOR, output)
+
+    def test_a_node_that_dies_ends_the_other(self):
+        nodes = [self.node(rank) for rank in (0, 1)]
+        for rank, node in enumerate(nodes):
+            self.until_ready(node, (2 * rank, 2 * rank + 1))
+        nodes[1].kill()
+        status, output = self.ended(nodes[0])
+        self.assertEqual(status, 3, output)
+        self.assertRegex(output, r"error UNAVAILABLE rank=[23] ")
+
+    def test_an_interrupt_of_one_ends_both(self):
+        nodes = [self.node(rank) for rank in (0, 1)]
+        for rank, node in enumerate(nodes):
+            self.until_ready(node, (2 * rank, 2 * rank + 1))
+        nodes[0].send_signal(signal.SIGINT)
+        self.assertEqual(self.ended(nodes[0])[0], 128 + signal.SIGINT)
+        status, output = self.ended(nodes[1])
+        self.assertEqual(status, 3, output)
+        self.assertRegex(output, r"tutti run: worker [23] \(pid \d+\) exited with 3 ")
+
+    def test_ssh_starts_it_on_each_host(self):
+        status, output = self.ended(self.by_ssh("--seconds", "0.5"))
+        self.assertEqual(status, 0, output)
+        for worker in range(4):
+            self.assertRegex(output, rf"(?m)^\[worker {worker}\] done calls=")
+
+    def test_an_interrupt_reaches_the_hosts_through_ssh(self):
+        job = self.by_ssh()
+        self.until_ready(job, range(4))
+        job.send_signal(signal.SIGINT)
+        status, output = self.ended(job)
+        self.assertEqual(status, 128 + signal.SIGINT, output)
+        self.assertRegex(output, r"tutti run: node \d \(pid \d+\) exited with 130 ")
+
+    def test_nothing_is_left_on_the_hosts_when_the_first_command_is_killed(self):
+        job = self.by_ssh()
+        self.until_ready(job, range(4))
+        job.kill()
+        self.ended(job)  # when nobody has the pipe any more
+
+    def test_a_host_that_ssh_does_not_reach_ends_the_job(self):
+        job = self.by_ssh(TUTTI_JOIN_TIMEOUT="60s")
+        self.until_ready(job, range(4))
+        ip("netns", "pids", self.hosts.names[1])
+        for pid in ip("netns", "pids", self.hosts.names[1]).stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+        status, output = self.ended(job)
+        self.assertNotEqual(status, 0, output)
+        self.assertRegex(output, r"tutti run: node [01] ")
 
 
 def can_make_hosts():

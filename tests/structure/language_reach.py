@@ -53,7 +53,10 @@ LANGUAGES = {
             "tutti_value_get_child_count": "values are walked as structures of leaves",
             "tutti_value_get_kind": "the type of the object",
         },
-        "unused": {},
+        "unused": {
+            "cluster_resolver_cluster_spec": "cluster_resolver_ask_cluster_spec",
+            "cluster_resolver_num_accelerators": "cluster_resolver_read_accelerators",
+        },
     },
     "java": {
         "sources": ["java/src"],
@@ -68,6 +71,7 @@ LANGUAGES = {
             "tutti_value_leaf": "values are walked level by level",
         },
         "unused": {
+            "cluster_resolver_cluster_spec": "cluster_resolver_ask_cluster_spec",
             "context_merge_call": "merge_call, which also compares the replicas' functions",
             "device_spec_equal": "a record compares its parts",
             "device_spec_index": "device_spec_number",

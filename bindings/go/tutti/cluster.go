@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -94,8 +95,9 @@ func (c *ClusterSpec) Close() error {
 }
 
 // Resolver finds which processes a job has, and which of them this one is. A *ClusterResolver is
-// one; one of your own may also have the methods RPCLayer, Environment and NumAccelerators of
-// *ClusterResolver, for which there are defaults.
+// one; one of your own may also have the methods RPCLayer, Environment, Master and Accelerators or
+// NumAccelerators of *ClusterResolver, for which there are defaults. It is asked anew at each
+// question, on the goroutine that asks.
 type Resolver interface {
 	// ClusterSpec are the tasks of the cluster as they are now. The caller does not close it.
 	ClusterSpec() (*ClusterSpec, error)
@@ -106,7 +108,7 @@ type Resolver interface {
 }
 
 // resolverOf is the library's resolver for any, 0 for none, which stands for TF_CONFIG; end is
-// called when it is not needed any more. What a foreign one says now is what the library gets.
+// called when it is not needed any more.
 func resolverOf(resolver Resolver) (pointer uintptr, end func(), err error) {
 	if resolver == nil {
 		return 0, nothing, nil
@@ -118,43 +120,18 @@ func resolverOf(resolver Resolver) (pointer uintptr, end func(), err error) {
 		pointer, err = own.o.use()
 		return pointer, own.o.done, err
 	}
-	spec, err := resolver.ClusterSpec()
-	if err != nil {
+	handle := answerCallback(func(question []string) (string, error) {
+		return answerOf(resolver, question)
+	})
+	defer handle.Delete()
+	name := strings.TrimPrefix(fmt.Sprintf("%T", resolver), "*")
+	var made uintptr
+	if err := defaultRuntime.with(func(runtime uintptr) uintptr {
+		return native.Cluster_resolver_own(runtime, name, uintptr(handle), &made)
+	}); err != nil {
 		return 0, nothing, err
 	}
-	var options ResolverOptions
-	if options.TaskType, err = resolver.TaskType(); err != nil {
-		return 0, nothing, err
-	}
-	id, known, err := resolver.TaskID()
-	if err != nil {
-		return 0, nothing, err
-	}
-	if known {
-		options.TaskID = &id
-	}
-	if with, ok := resolver.(interface{ RPCLayer() (string, error) }); ok {
-		if options.RPCLayer, err = with.RPCLayer(); err != nil {
-			return 0, nothing, err
-		}
-	}
-	if with, ok := resolver.(interface{ Environment() (string, error) }); ok {
-		if options.Environment, err = with.Environment(); err != nil {
-			return 0, nothing, err
-		}
-	}
-	if with, ok := resolver.(interface{ NumAccelerators() (int64, error) }); ok {
-		count, err := with.NumAccelerators()
-		if err != nil {
-			return 0, nothing, err
-		}
-		options.NumAccelerators = &count
-	}
-	simple, err := NewSimpleClusterResolver(spec, options)
-	if err != nil {
-		return 0, nothing, err
-	}
-	return simple.o.pointer.Load(), simple.o.close, nil
+	return made, func() { native.Tutti_cluster_resolver_release(made) }, nil
 }
 
 // ClusterResolver says who the workers are and which of them this process is.
@@ -178,8 +155,29 @@ type ResolverOptions struct {
 	TaskID      *int64
 	RPCLayer    string
 	Environment string
-	// NumAccelerators of each worker, for a simple resolver.
+	// NumAccelerators of each worker, for a simple resolver: GPUs, or Accelerators by their types;
+	// neither: none.
 	NumAccelerators *int64
+	Accelerators    map[string]int64
+}
+
+// accelerators is what the library reads; "" where nothing is said.
+func (r ResolverOptions) accelerators() (string, error) {
+	if r.Accelerators != nil && r.NumAccelerators != nil {
+		return "", invalidArgument("NumAccelerators and Accelerators are both set")
+	}
+	if r.NumAccelerators != nil {
+		return acceleratorsText(map[string]int64{"GPU": *r.NumAccelerators})
+	}
+	return acceleratorsText(r.Accelerators)
+}
+
+func acceleratorsText(counts map[string]int64) (string, error) {
+	if counts == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(counts)
+	return string(text), err
 }
 
 func optional(number *int64) []int64 {
@@ -193,10 +191,13 @@ func optional(number *int64) []int64 {
 func NewSimpleClusterResolver(spec *ClusterSpec,
 	options ...ResolverOption) (*ClusterResolver, error) {
 	chosen := collect(options, ResolverOption.ofResolver)
+	accelerators, err := chosen.accelerators()
+	if err != nil {
+		return nil, err
+	}
 	return as(ownClusterResolver)(readOut(spec.object(), func(pointer uintptr, made *uintptr) uintptr {
 		return native.Cluster_resolver_simple(pointer, chosen.Master, chosen.TaskType,
-			optional(chosen.TaskID), chosen.Environment, optional(chosen.NumAccelerators),
-			chosen.RPCLayer, made)
+			optional(chosen.TaskID), chosen.Environment, accelerators, chosen.RPCLayer, made)
 	}))
 }
 
@@ -214,6 +215,37 @@ func NewTFConfigClusterResolver(options ...ResolverOption) (*ClusterResolver, er
 // ClusterSpec of the workers.
 func (c *ClusterResolver) ClusterSpec() (*ClusterSpec, error) {
 	return as(ownClusterSpec)(readOut(c.object(), native.Cluster_resolver_cluster_spec))
+}
+
+// ClusterSpecContext is ClusterSpec; the wait for a service ends with ctx, within a second.
+func (c *ClusterResolver) ClusterSpecContext(ctx context.Context) (*ClusterSpec, error) {
+	return as(ownClusterSpec)(waitOut(ctx, c.object(), native.Cluster_resolver_ask_cluster_spec))
+}
+
+// Changed is the same resolver, which says what options set of TaskType, TaskID and RPCLayer.
+func (c *ClusterResolver) Changed(options ...ResolverOption) (*ClusterResolver, error) {
+	chosen := collect(options, ResolverOption.ofResolver)
+	return as(ownClusterResolver)(readOut(c.object(), func(pointer uintptr, made *uintptr) uintptr {
+		return native.Cluster_resolver_changed(pointer, chosen.TaskType, optional(chosen.TaskID),
+			chosen.RPCLayer, made)
+	}))
+}
+
+// Accelerators of a task by types of devices; of this one without TaskType and TaskID, which is all
+// that the library's own resolvers know of. Where nothing is said, those of this machine; a simple
+// resolver has what it was given.
+func (c *ClusterResolver) Accelerators(options ...ResolverOption) (map[string]int64, error) {
+	chosen := collect(options, ResolverOption.ofResolver)
+	text, err := readText(c.object(), func(pointer uintptr, made *uintptr) uintptr {
+		return native.Cluster_resolver_read_accelerators(pointer, chosen.TaskType,
+			optional(chosen.TaskID), made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var counts map[string]int64
+	err = json.Unmarshal([]byte(text), &counts)
+	return counts, err
 }
 
 // TaskType of this process; "" where there is none.

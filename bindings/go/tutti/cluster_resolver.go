@@ -77,6 +77,9 @@ type KubernetesOptions struct {
 	AccountFolder, Namespace string
 	// Timeout of a question with all its pages; 0: 30 s.
 	Timeout time.Duration
+	// Client is asked instead of the API server: for the pods of a label selector it gives the JSON
+	// of a PodList. page is "" for the first one, else what metadata.continue said.
+	Client func(labelSelector, page string) (string, error)
 }
 
 // NewKubernetesClusterResolver asks Kubernetes for the running pods of each job, in the natural
@@ -93,6 +96,21 @@ func NewKubernetesClusterResolver(options ...KubernetesOption) (*ClusterResolver
 		labels = string(text)
 	}
 	var made uintptr
+	if chosen.Client != nil {
+		handle := answerCallback(func(question []string) (string, error) {
+			return chosen.Client(question[1], question[2])
+		})
+		defer handle.Delete()
+		err := defaultRuntime.with(func(runtime uintptr) uintptr {
+			return native.Cluster_resolver_kubernetes_client(runtime, uintptr(handle), labels,
+				portOf(chosen.Port), chosen.RPCLayer, chosen.TaskType,
+				optional(chosen.TaskID), tristate(chosen.HostIP), int64(chosen.Timeout), &made)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return ownClusterResolver(made), nil
+	}
 	if err := check(native.Cluster_resolver_kubernetes(labels, portOf(chosen.Port),
 		chosen.RPCLayer, chosen.TaskType, optional(chosen.TaskID), tristate(chosen.HostIP),
 		chosen.AccountFolder, chosen.Namespace, int64(chosen.Timeout), &made)); err != nil {
@@ -115,6 +133,10 @@ type GCEOptions struct {
 	Endpoint, CAFile string
 	// Timeout of a question with all its pages; 0: 30 s.
 	Timeout time.Duration
+	// Service is asked instead of Compute Engine; Credentials for the token of each request, instead
+	// of Token.
+	Service     GCEService
+	Credentials func() (string, error)
 }
 
 // NewGCEClusterResolver asks Google Compute Engine for the running instances of a group, in the
@@ -122,6 +144,20 @@ type GCEOptions struct {
 func NewGCEClusterResolver(instanceGroup string, options ...GCEOption) (*ClusterResolver, error) {
 	chosen := collect(options, GCEOption.ofGCE)
 	var made uintptr
+	if chosen.Service != nil || chosen.Credentials != nil {
+		handle := answerCallback(chosen.answer)
+		defer handle.Delete()
+		err := defaultRuntime.with(func(runtime uintptr) uintptr {
+			return native.Cluster_resolver_gce_service(runtime, instanceGroup, uintptr(handle),
+				chosen.Service != nil, chosen.Credentials != nil, chosen.Project, chosen.Zone,
+				portOf(chosen.Port), chosen.TaskType, []int64{chosen.TaskID}, chosen.RPCLayer,
+				chosen.Endpoint, chosen.CAFile, int64(chosen.Timeout), &made)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return ownClusterResolver(made), nil
+	}
 	if err := check(native.Cluster_resolver_gce(instanceGroup, chosen.Project, chosen.Zone,
 		portOf(chosen.Port), chosen.TaskType, []int64{chosen.TaskID}, chosen.RPCLayer,
 		chosen.Token, chosen.Endpoint, chosen.CAFile, int64(chosen.Timeout),
@@ -220,6 +256,13 @@ func (u *UnionResolver) Environment() (string, error) {
 // Master is the address of a task; without both of its parts the first resolver's.
 func (u *UnionResolver) Master(options ...ResolverOption) (string, error) {
 	return askUnion(u, func(c *ClusterResolver) (string, error) { return c.Master(options...) })
+}
+
+// Accelerators of a task by types of devices: as the first resolver says.
+func (u *UnionResolver) Accelerators(options ...ResolverOption) (map[string]int64, error) {
+	return askUnion(u, func(c *ClusterResolver) (map[string]int64, error) {
+		return c.Accelerators(options...)
+	})
 }
 
 // NumAccelerators of this worker.

@@ -1,7 +1,15 @@
 package tutti
 
 import (
+	"context"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -150,5 +158,272 @@ func TestServicesAreAskedOnTheirMachinesAlone(t *testing.T) {
 	}
 	if _, err := NewGCEClusterResolver("", GCEOptions{}); !errors.Is(err, ErrInvalidArgument) {
 		t.Fatal(err)
+	}
+}
+
+// scheduler is a resolver such as a user writes; its cluster grows with each question.
+type scheduler struct {
+	tasks int
+	fails error
+}
+
+func (s *scheduler) ClusterSpec() (*ClusterSpec, error) {
+	if s.fails != nil {
+		return nil, s.fails
+	}
+	s.tasks++
+	addresses := make([]string, s.tasks)
+	for i := range addresses {
+		addresses[i] = fmt.Sprintf("host%d:1", i)
+	}
+	return NewClusterSpec(map[string][]string{"worker": addresses})
+}
+
+func (s *scheduler) TaskType() (string, error)    { return "worker", nil }
+func (s *scheduler) TaskID() (int64, bool, error) { return 0, true, nil }
+func (s *scheduler) Environment() (string, error) { return "mine", nil }
+
+func (s *scheduler) Accelerators(options ResolverOptions) (map[string]int64, error) {
+	if options.TaskID == nil {
+		return nil, nil
+	}
+	return map[string]int64{"GPU": *options.TaskID, "TPU": 8}, nil
+}
+
+func TestOneOfYourOwnIsAskedAnewAtEachQuestion(t *testing.T) {
+	own := &scheduler{tasks: 1}
+	union, err := NewUnionResolver(ResolverOptions{RPCLayer: "grpc"}, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tasks := 2; tasks < 4; tasks++ {
+		if got := clusterOf(t, union)["worker"]; len(got) != tasks {
+			t.Errorf("%v, expected %d tasks", got, tasks)
+		}
+	}
+	id := int64(3)
+	counts, err := union.Accelerators(ResolverOptions{TaskType: "worker", TaskID: &id})
+	if err != nil || !reflect.DeepEqual(counts, map[string]int64{"GPU": 3, "TPU": 8}) {
+		t.Error(counts, err)
+	}
+	if environment, err := union.Environment(); environment != "mine" {
+		t.Error(environment, err)
+	}
+	own.fails = errors.New("the scheduler is gone")
+	if _, err := union.ClusterSpec(); !errors.Is(err, own.fails) {
+		t.Error(err)
+	}
+}
+
+func TestAcceleratorsAreCountedByTheirTypes(t *testing.T) {
+	spec, err := NewClusterSpec(map[string][]string{"worker": {"a:1", "b:2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spec.Close()
+	given := map[string]int64{"GPU": 4, "TPU": 1}
+	resolver, err := NewSimpleClusterResolver(spec, ResolverOptions{Accelerators: given})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resolver.Close()
+	counts, err := resolver.Accelerators(ResolverOptions{})
+	if err != nil || !reflect.DeepEqual(counts, given) {
+		t.Error(counts, err)
+	}
+	if gpus, err := resolver.NumAccelerators(); gpus != 4 {
+		t.Error(gpus, err)
+	}
+	id := int64(1)
+	changed, err := resolver.Changed(ResolverOptions{TaskType: "worker", TaskID: &id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changed.Close()
+	if now, known, err := changed.TaskID(); now != 1 || !known {
+		t.Error(now, known, err)
+	}
+	if _, known, err := resolver.TaskID(); known {
+		t.Error("the first one was changed", err)
+	}
+	for _, wrong := range []ResolverOptions{{Accelerators: map[string]int64{"GPU": -1}},
+		{Accelerators: given, NumAccelerators: &id}} {
+		if _, err := NewSimpleClusterResolver(spec, wrong); !errors.Is(err, ErrInvalidArgument) {
+			t.Error(err)
+		}
+	}
+}
+
+const onePod = `{"items": [{"metadata": {"name": "a-%s"},
+	"status": {"phase": "Running", "podIP": "10.0.0.%s"}}], "metadata": {"continue": "%s"}}`
+
+// instances of a group of one.
+type instances struct{ t *testing.T }
+
+func (i instances) ListInstances(project, zone, group, page string) (string, error) {
+	if project != "p" || zone != "z" || group != "g" || page != "" {
+		i.t.Error(project, zone, group, page)
+	}
+	return `{"items": [{"instance": "https://x/instances/vm-1"}]}`, nil
+}
+
+func (i instances) Instance(project, zone, name string) (string, error) {
+	return `{"networkInterfaces": [{"networkIP": "10.0.0.7"}]}`, nil
+}
+
+func TestAClientOfYourOwnIsAskedInsteadOfTheService(t *testing.T) {
+	refused := errors.New("no client")
+	pods, err := NewKubernetesClusterResolver(KubernetesOptions{
+		JobLabels: map[string][]string{"worker": {"job-name=a"}, "ps": {}},
+		Client: func(label, page string) (string, error) {
+			switch {
+			case refused != nil:
+				return "", refused
+			case page == "":
+				return fmt.Sprintf(onePod, "10", "2", "more"), nil
+			}
+			return fmt.Sprintf(onePod, "9", "1", ""), nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Close()
+	if _, err := pods.ClusterSpec(); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	refused = nil
+	expected := map[int]string{0: "10.0.0.1:8470", 1: "10.0.0.2:8470"}
+	if got := clusterOf(t, pods)["worker"]; !reflect.DeepEqual(got, expected) {
+		t.Error(got)
+	}
+	group, err := NewGCEClusterResolver("g", GCEOptions{Project: "p", Zone: "z",
+		Service: instances{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	spec, err := group.ClusterSpecContext(context.Background())
+	if err != nil || spec.Tasks("worker")[0] != "10.0.0.7:8470" {
+		t.Error(spec, err)
+	}
+	spec.Close()
+	without, err := NewGCEClusterResolver("g", GCEOptions{Project: "p", Zone: "z",
+		Credentials: func() (string, error) { return "", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer without.Close()
+	if _, err := without.ClusterSpec(); !errors.Is(err, ErrUnauthenticated) {
+		t.Error(err)
+	}
+}
+
+func TestWhatAServiceRefusesHasItsError(t *testing.T) {
+	const token = "ya29.a-token-that-nobody-may-see"
+	var followed int
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		followed++
+	}))
+	defer other.Close()
+	var status int
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.Header().Set("Location", other.URL)
+		w.WriteHeader(status)
+		fmt.Fprint(w, body+r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	t.Setenv("http_proxy", "")
+	resolver, err := NewGCEClusterResolver("g", GCEOptions{Project: "p", Zone: "z", Token: token,
+		Endpoint: server.URL, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resolver.Close()
+	for _, refusal := range []struct {
+		status int
+		code   Code
+		said   string
+	}{
+		{401, ErrUnauthenticated, "does not take the token"},
+		{403, ErrPermissionDenied, "does not allow it to this account"},
+		{404, ErrNotFound, "does not know that"},
+		{429, ErrResourceExhausted, "asked too often"},
+		{500, ErrUnavailable, "fails (500)"},
+		{302, ErrFailedPrecondition, "is not followed, since the token would go along"},
+		{200, ErrDataLoss, "no JSON object"},
+	} {
+		status, body = refusal.status, "said by the service "
+		_, err := resolver.ClusterSpec()
+		if !errors.Is(err, refusal.code) || !strings.Contains(err.Error(), refusal.said) {
+			t.Error(refusal.status, err)
+		}
+		if strings.Contains(fmt.Sprint(err), token) {
+			t.Error("the token is in", err)
+		}
+	}
+	if followed != 0 {
+		t.Error("the redirect was followed")
+	}
+}
+
+func TestATokenFileMayChangeMeanwhile(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer the-new-token" {
+			write("token", "the-new-token\n")
+			w.WriteHeader(401)
+			return
+		}
+		fmt.Fprintf(w, onePod, "1", "1", "")
+	}))
+	defer server.Close()
+	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: server.Certificate().Raw})))
+	write("namespace", "training")
+	host, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "https://"), ":")
+	t.Setenv("KUBERNETES_SERVICE_HOST", host)
+	t.Setenv("KUBERNETES_SERVICE_PORT_HTTPS", port)
+	t.Setenv("https_proxy", "")
+	resolver, err := NewKubernetesClusterResolver(KubernetesOptions{AccountFolder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resolver.Close()
+	if _, err := resolver.ClusterSpec(); !errors.Is(err, ErrFailedPrecondition) ||
+		!strings.Contains(err.Error(), "service account") {
+		t.Error("without a token:", err)
+	}
+	write("token", "the-old-token\n")
+	if got := clusterOf(t, resolver)["worker"]; got[0] != "10.0.0.1:8470" {
+		t.Error(got)
+	}
+}
+
+func TestAWaitForAServiceEndsWithItsContext(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		<-ended
+	}))
+	defer server.Close()
+	defer close(ended)
+	t.Setenv("http_proxy", "")
+	resolver, err := NewGCEClusterResolver("g", GCEOptions{Project: "p", Zone: "z", Token: "t",
+		Endpoint: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resolver.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := resolver.ClusterSpecContext(ctx); !errors.Is(err, ErrDeadlineExceeded) &&
+		!errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

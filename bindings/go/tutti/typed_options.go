@@ -361,3 +361,23 @@ func WithEnvironment(name string) ResolverOption {
 func WithNumAccelerators(count int64) ResolverOption {
 	return resolverOption(func(options *ResolverOptions) { options.NumAccelerators = &count })
 }
+
+// WithAccelerators is how many each worker has of each type, for a simple resolver.
+func WithAccelerators(counts map[string]int64) ResolverOption {
+	return resolverOption(func(options *ResolverOptions) { options.Accelerators = counts })
+}
+
+// WithClient is asked instead of the API server, as KubernetesOptions.Client says.
+func WithClient(client func(labelSelector, page string) (string, error)) KubernetesOption {
+	return kubernetesOption(func(options *KubernetesOptions) { options.Client = client })
+}
+
+// WithService is asked instead of Compute Engine.
+func WithService(service GCEService) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.Service = service })
+}
+
+// WithCredentials is asked for the token of each request.
+func WithCredentials(token func() (string, error)) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.Credentials = token })
+}

@@ -290,6 +290,28 @@ class UnionTest(unittest.TestCase):
         self.assertEqual(resolver.cluster_spec().num_tasks("worker"), 2)
         self.assertEqual((resolver.master(), resolver.environment), ("mine", ""))
 
+    def test_one_of_your_own_says_what_accelerators_a_task_has(self):
+        class Mine(ClusterResolver):
+            def cluster_spec(self):
+                raise LookupError("the scheduler is gone")
+
+            def master(self, task_type=None, task_id=None, rpc_layer=None):
+                return f"{rpc_layer}://{task_type}-{task_id}"
+
+            def num_accelerators(self, task_type=None, task_id=None, config_proto=None):
+                return {"GPU": task_id or 0, "TPU": 8}
+
+        resolver = UnionResolver(Mine())
+        self.assertEqual(resolver.num_accelerators("worker", 3), {"GPU": 3, "TPU": 8})
+        with self.assertRaisesRegex(LookupError, "the scheduler is gone"):
+            resolver.cluster_spec()
+        with self.assertRaisesRegex(LookupError, "the scheduler is gone"):
+            distribute.MultiWorkerMirroredStrategy(Mine())
+        simple = SimpleClusterResolver({}, num_accelerators={"GPU": 2, "TPU": 8})
+        self.assertEqual(simple.num_accelerators(), {"GPU": 2, "TPU": 8})
+        with self.assertRaisesRegex(ValueError, "accelerators is"):
+            SimpleClusterResolver({}, num_accelerators={"GPU": -1})
+
     def test_what_is_no_resolver_is_refused(self):
         with self.assertRaises(TypeError):
             UnionResolver({"worker": ["a:1"]})

@@ -2,14 +2,16 @@
  *
  * A *cluster spec* lists the tasks of each job ("chief", "worker", "ps", "evaluator") with their
  * addresses. A *cluster resolver* finds the spec, and which task this process is: given as it is,
- * or read from TF_CONFIG. A *cluster* is the seat itself: joining it is a rendezvous of the chief
- * and all workers (chief first, then worker 0, 1, ...), which watch each other from then on. The
- * first of them listens at its address, all others connect to it; every connection proves the job
- * secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET; on loopback a file of the user's own). */
+ * read from TF_CONFIG, asked of a service, or as the program answers. A *cluster* is the seat
+ * itself: joining it is a rendezvous of the chief and all workers (chief first, then worker 0, 1,
+ * ...), which watch each other from then on. The first of them listens at its address, all others
+ * connect to it; every connection proves the job secret (TUTTI_JOB_SECRET_FILE, TUTTI_JOB_SECRET;
+ * on loopback a file of the user's own). */
 #ifndef TUTTI_CLUSTER_H_
 #define TUTTI_CLUSTER_H_
 
 #include <tutti/call.h>
+#include <tutti/function.h>
 
 TUTTI_BEGIN_DECLS
 
@@ -62,10 +64,12 @@ typedef struct tutti_cluster_resolver_options {
   const char *rpc_layer;                 /* the same; "grpc" */
   const char *environment;               /* the same; "", "google": for the reference's callers */
   const char *master;                    /* of a simple resolver */
-  tutti_optional_int64 num_accelerators; /* GPUs of this task; default: what the machine has */
+  tutti_optional_int64 num_accelerators; /* GPUs of this task; default: of a simple resolver none,
+                                            else what the machine has */
+  const char *accelerators;              /* the same by types of devices, as JSON: {"GPU": 2} */
 } tutti_cluster_resolver_options;
 #define TUTTI_CLUSTER_RESOLVER_OPTIONS_INIT \
-  { sizeof(tutti_cluster_resolver_options), NULL, {0, 0}, NULL, NULL, NULL, {0, 0} }
+  { sizeof(tutti_cluster_resolver_options), NULL, {0, 0}, NULL, NULL, NULL, {0, 0}, NULL }
 
 /* Says what it was given.
  * Context: building. Threads: any. Since: 0.1. */
@@ -175,6 +179,55 @@ TUTTI_API tutti_status *tutti_cluster_resolver_create_union(
     size_t count, const tutti_cluster_resolver *const *resolvers,
     const tutti_cluster_resolver_options *options, tutti_cluster_resolver **out_resolver);
 
+/* A resolver of the program's own, which `answer` speaks for, anew at each question; `name` is for
+ * messages. `in` is a tuple of four texts: what is asked, and a task's type, its id and an RPC
+ * layer, empty where they are not given. *out is a text (a string or one byte string), none or
+ * empty where there is nothing to say. It is asked for "cluster_spec" (as JSON), "task_type",
+ * "task_id", "rpc_layer", "environment", "master" (default: the task's address in the cluster) and
+ * "num_accelerators" (as JSON, {"GPU": 2}; default: what the machine has). What it fails with is
+ * what the question fails with; INVALID_ARGUMENT for an answer that cannot be read. `answer` is
+ * called as a function of a dataset, on the thread that asks, several at a time. runtime NULL: the
+ * default one, which is held while the resolver lives.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_own(tutti_runtime *runtime, const char *name,
+                                                          tutti_callback answer,
+                                                          tutti_cluster_resolver **out_resolver);
+
+/* As tutti_cluster_resolver_create_kubernetes, and `client` is asked instead of the API server: for
+ * ("list_pods", label selector, page) it gives the JSON of a PodList; `page` is what its
+ * metadata.continue said, empty for the first. `client` is called as the function of
+ * tutti_cluster_resolver_create_own.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_kubernetes_with_client(
+    tutti_runtime *runtime, tutti_callback client, const tutti_kubernetes_resolver_options *options,
+    tutti_cluster_resolver **out_resolver);
+
+/* As tutti_cluster_resolver_create_gce with functions of the program's, called as
+ * tutti_cluster_resolver_create_own says; one without fn is none. `service` is asked instead of
+ * Compute Engine: for ("list_instances", project, zone, group, page) it gives the JSON of the
+ * instances, with "items" and "nextPageToken" as Compute Engine's, for ("get_instance", project,
+ * zone, name) that of one. `credentials` is asked ("token",) for the token of each request, instead
+ * of the option token; there are none to a `service`.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_gce_with_service(
+    tutti_runtime *runtime, const char *instance_group, tutti_callback service,
+    tutti_callback credentials, const tutti_gce_resolver_options *options,
+    tutti_cluster_resolver **out_resolver);
+
+/* The same resolver, whose task_type, task_id and rpc_layer are those of `options`, where they are
+ * set; the other options may not be. `resolver` stays as it is.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_create_changed(
+    const tutti_cluster_resolver *resolver, const tutti_cluster_resolver_options *options,
+    tutti_cluster_resolver **out_resolver);
+
+/* As tutti_cluster_resolver_read_cluster_spec, and the wait for a service ends with the call: with
+ * its timeout, and within a second of its cancellation. The resolver's own timeout holds, too.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_ask_cluster_spec(
+    const tutti_cluster_resolver *resolver, const tutti_call_options *call,
+    tutti_cluster_spec **out_spec);
+
 /* The tasks of the cluster. INVALID_ARGUMENT for a TF_CONFIG that is wrong, saying where.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_read_cluster_spec(
@@ -204,10 +257,18 @@ TUTTI_API tutti_status *tutti_cluster_resolver_read_master(const tutti_cluster_r
                                                            const char *rpc_layer,
                                                            tutti_bytes **out_master);
 
-/* GPUs of this task.
+/* GPUs of this task. Those of this machine where the resolver does not say, but for a simple one,
+ * which has what it was given.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_cluster_resolver_read_num_accelerators(
     const tutti_cluster_resolver *resolver, int64_t *out_count);
+
+/* Accelerators of a task by types of devices, as JSON, {"GPU": 2}; {} for none. task_type NULL and
+ * an absent task_id: this task. Otherwise as tutti_cluster_resolver_read_num_accelerators.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_cluster_resolver_read_accelerators(
+    const tutti_cluster_resolver *resolver, const char *task_type, tutti_optional_int64 task_id,
+    tutti_bytes **out_json);
 
 /* "" by default.
  * Context: building. Threads: any. Since: 0.1. */

@@ -1,6 +1,8 @@
 #include "core/cluster/resolve/cluster_resolver.h"
 
 #include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/cluster/resolve/strict_json.h"
 
 namespace tutti {
 
@@ -17,6 +19,28 @@ Result<WorkerOrder> OrderWorkers(const ClusterResolver& resolver) {
   Result<WorkerOrder> order = OrderWorkers(cluster, *type, *id);
   if (!order.ok()) return order.status().WithPrefix(resolver.name());
   return order;
+}
+
+Result<AcceleratorCounts> ParseAccelerators(std::string_view json, std::string_view what) {
+  AcceleratorCounts counts;
+  if (Trim(json).empty()) return counts;
+  const Result<nlohmann::json> read = ParseStrictJson(json);
+  const auto wrong = [&] {
+    return InvalidArgument("{} is {}; expected numbers by types of devices, {{\"GPU\": 2}}", what,
+                           Quote(json));
+  };
+  if (!read.ok() || !read->is_object()) return wrong();
+  for (const auto& [type, count] : read->items()) {
+    if (type.empty() || !count.is_number_integer() || count.get<int64_t>() < 0) return wrong();
+    counts[type] = count.get<int64_t>();
+  }
+  return counts;
+}
+
+std::string AcceleratorsToJson(const AcceleratorCounts& counts) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [type, count] : counts) json[type] = count;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string FormatMaster(const std::string& address, const std::string& rpc_layer) {

@@ -69,6 +69,11 @@ Result<std::string> GceClusterResolver::AskMetadata(const char* path, HttpDeadli
 }
 
 Result<std::string> GceClusterResolver::Token(HttpDeadline deadline) const {
+  if (options_.credentials) {
+    TUTTI_ASSIGN_OR_RETURN(const std::string given, options_.credentials({"token"}));
+    if (!Trim(given).empty()) return std::string(Trim(given));
+    return Unauthenticated("{}: the credentials give no token", kGceWho);
+  }
   if (!options_.token.empty()) return options_.token;
   TUTTI_ASSIGN_OR_RETURN(const std::string answer,
                          AskMetadata("instance/service-accounts/default/token", deadline));
@@ -82,17 +87,27 @@ Result<ClusterSpec> GceClusterResolver::cluster_spec() const {
   const HttpDeadline deadline =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.timeout_ms);
   std::string project = options_.project;
-  if (project.empty()) {
+  if (project.empty() && !options_.service) {
     TUTTI_ASSIGN_OR_RETURN(project, AskMetadata("project/project-id", deadline));
   }
   std::string zone = options_.zone;
-  if (zone.empty()) {
+  if (zone.empty() && !options_.service) {
     TUTTI_ASSIGN_OR_RETURN(zone, AskMetadata("instance/zone", deadline));
     zone = LastPart(zone);  // "projects/123/zones/us-west1-a"
   }
   const std::string place = Format("{}/compute/v1/projects/{}/zones/{}", options_.endpoint,
                                    EscapeUrl(Trim(project)), EscapeUrl(Trim(zone)));
-  const auto ask = [&](const std::string& path, bool post) -> Result<GceJson> {
+  const auto ask = [&](const std::string& path, bool post,
+                       const std::vector<std::string>& question) -> Result<GceJson> {
+    if (options_.service) {
+      TUTTI_ASSIGN_OR_RETURN(const std::string text, options_.service(question));
+      GceJson answer = GceJson::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (!answer.is_object()) return DataLoss("{}: the answer of the service to {} is no JSON "
+                                               "object",
+                                               kGceWho, question.front());
+      if (std::chrono::steady_clock::now() < deadline) return answer;
+      return DeadlineExceeded("{}: the service has not answered in time", kGceWho);
+    }
     HttpRequest request;
     request.url = place + path;
     request.post = post;
@@ -115,9 +130,13 @@ Result<ClusterSpec> GceClusterResolver::cluster_spec() const {
         const GceJson list,
         ask(Format("/instanceGroups/{}/listInstances{}", group,
                    page.empty() ? std::string() : "?pageToken=" + EscapeUrl(page)),
-            true));
+            true, {"list_instances", project, zone, options_.instance_group, page}));
     // An empty group has no items.
-    for (const GceJson& item : list.value("items", GceJson::array())) {
+    const auto items = list.find("items");
+    if (items != list.end() && !items->is_array()) {
+      return DataLoss("{}: the service's answer is no list of instances", kGceWho);
+    }
+    for (const GceJson& item : items == list.end() ? GceJson::array() : *items) {
       const std::string name = LastPart(TextOf(item, "instance"));
       if (name.empty()) {
         return DataLoss("{}: the service lists an instance without a name", kGceWho);
@@ -135,7 +154,8 @@ Result<ClusterSpec> GceClusterResolver::cluster_spec() const {
   ClusterSpec spec;
   TUTTI_RETURN_IF_ERROR(spec.AddJob(options_.task_type));
   for (size_t i = 0; i < names.size(); ++i) {
-    TUTTI_ASSIGN_OR_RETURN(const GceJson instance, ask("/instances/" + EscapeUrl(names[i]), false));
+    TUTTI_ASSIGN_OR_RETURN(const GceJson instance, ask("/instances/" + EscapeUrl(names[i]), false,
+                                                       {"get_instance", project, zone, names[i]}));
     const auto interfaces = instance.find("networkInterfaces");
     const std::string address =
         interfaces == instance.end() || !interfaces->is_array() || interfaces->empty()
@@ -158,6 +178,12 @@ Result<std::string> GceClusterResolver::master(
                          cluster.task_address(task_type.value_or(options_.task_type),
                                               task_id.value_or(options_.task_id)));
   return FormatMaster(address, rpc_layer.value_or(options_.rpc_layer));
+}
+
+Result<Ref<ClusterResolver>> GceClusterResolver::Changed(
+    const ResolverChange& change) const {
+  TUTTI_ASSIGN_OR_RETURN(auto changed, Create(change.On(options_)));
+  return Ref<ClusterResolver>(std::move(changed));
 }
 
 }  // namespace tutti

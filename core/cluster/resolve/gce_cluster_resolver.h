@@ -28,6 +28,11 @@ class GceClusterResolver final : public ClusterResolver {
     int64_t task_id = 0;
     std::string rpc_layer = "grpc";
     std::string token;  // empty: this instance's account's
+    // Gives the token at each question, {"token"}, instead.
+    Answerer credentials;
+    // Asked instead of the service: {"list_instances", project, zone, group, the page, empty for
+    // the first one} and {"get_instance", project, zone, name}; gives JSON as the service's.
+    Answerer service;
     std::string endpoint = "https://compute.googleapis.com";
     std::string ca_file;          // empty: the system's
     int64_t timeout_ms = 30'000;  // of each access
@@ -54,6 +59,7 @@ class GceClusterResolver final : public ClusterResolver {
     (void)task_type, (void)task_id;
     return AcceleratorCounts();
   }
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   template <typename T, typename... Args>

@@ -30,17 +30,21 @@ enum CurlOption : int {
   kCurlHeaderFunction = 20'079,
   kCurlFollowLocation = 52,
   kCurlPostFieldSize = 60,
+  kCurlNoProgress = 43,
   kCurlNoSignal = 99,
   kCurlTimeoutMs = 155,
   kCurlConnectTimeoutMs = 156,
   kCurlProtocols = 181,
+  kCurlProgressFunction = 20'219,
 };
 constexpr int kCurlResponseCode = 0x200002;
 constexpr long kCurlGlobalDefault = 3;
 constexpr long kCurlHttpAndHttps = 3;
 constexpr size_t kCurlErrorBytes = 256;
+constexpr int64_t kPollMs = 50;
 constexpr int kCurlWriteError = 23;
 constexpr int kCurlTimedOut = 28;
+constexpr int kCurlAbortedByCallback = 42;
 constexpr int kCurlCertificateRefused = 60;
 constexpr int kCurlCaFileUnreadable = 77;
 
@@ -94,6 +98,8 @@ Result<const Curl*> LoadCurl() {
   return loaded;
 }
 
+thread_local const AskingScope* current_asking = nullptr;
+
 struct HttpAnswer {
   long status = 0;
   std::string body;
@@ -131,6 +137,9 @@ size_t TakeHeader(const char* bytes, size_t size, size_t count, void* object) {
   }
   return size * count;
 }
+
+// libcurl asks it at least once a second; anything but 0 ends the transfer.
+int MayGoOn(void*, int64_t, int64_t, int64_t, int64_t) { return CheckAsking("").ok() ? 0 : 1; }
 
 std::string WithoutSecrets(std::string text, const HttpRequest& request) {
   for (const std::string& secret : request.secrets) {
@@ -190,6 +199,8 @@ Result<HttpAnswer> SendHttp(const Curl& curl, const HttpRequest& request, HttpDe
   set(kCurlHeaderFunction, &TakeHeader);
   set(kCurlHeaderData, &answer);
   set(kCurlNoSignal, 1L);
+  set(kCurlNoProgress, 0L);
+  set(kCurlProgressFunction, &MayGoOn);
   set(kCurlFollowLocation, 0L);
   set(kCurlProtocols, kCurlHttpAndHttps);
   set(kCurlTimeoutMs, static_cast<long>(left_ms));
@@ -208,6 +219,10 @@ Result<HttpAnswer> SendHttp(const Curl& curl, const HttpRequest& request, HttpDe
   const std::string why =
       WithoutSecrets(said[0] != '\0' ? std::string(said) : curl.easy_strerror(code), request);
   if (code == kCurlTimedOut) return TookTooLong(who, request);
+  if (code == kCurlAbortedByCallback) {
+    const Status ended = CheckAsking(who);
+    return ended.ok() ? Cancelled("{}: the question was given up", who) : ended;
+  }
   if (code == kCurlWriteError && answer.is_too_long) {
     return ResourceExhausted("{}: {} answers with more than {}, which is no list of tasks", who,
                              HostOf(request.url), HumanBytes(HttpRequest::kMostBytes));
@@ -263,18 +278,47 @@ Status StatusOf(const HttpAnswer& answer, const HttpRequest& request, std::strin
 
 }  // namespace
 
+AskingScope::AskingScope(const CallOptions& call, const Clock& clock)
+    : before_(current_asking),
+      cancellation_(call.cancellation),
+      deadline_(call.deadline.is_infinite()
+                    ? HttpDeadline::max()
+                    : std::chrono::steady_clock::now() +
+                          std::chrono::nanoseconds(call.deadline.RemainingNs(clock))) {
+  current_asking = this;
+}
+
+AskingScope::~AskingScope() { current_asking = before_; }
+
+Status CheckAsking(std::string_view who, HttpDeadline* deadline) {
+  if (current_asking == nullptr) return OkStatus();
+  Cancellation* cancellation = current_asking->cancellation_;
+  if (cancellation != nullptr && (cancellation->cancelled() || cancellation->PollNow())) {
+    return cancellation->reason().WithPrefix(who);
+  }
+  if (deadline != nullptr) *deadline = std::min(*deadline, current_asking->deadline_);
+  if (std::chrono::steady_clock::now() < current_asking->deadline_) return OkStatus();
+  return DeadlineExceeded("{}: the call's time is over before the question is answered", who);
+}
+
 Result<std::string> AskService(const HttpRequest& request, HttpDeadline deadline,
                                std::string_view who) {
   const Result<const Curl*> curl = LoadCurl();
   if (!curl.ok()) return curl.status().WithPrefix(who);
   while (true) {
+    TUTTI_RETURN_IF_ERROR(CheckAsking(who, &deadline));
     TUTTI_ASSIGN_OR_RETURN(HttpAnswer answer, SendHttp(**curl, request, deadline, who));
     if (answer.status >= 200 && answer.status < 300) return std::move(answer.body);
     const Status status = StatusOf(answer, request, who);
     if (answer.status != 429 && answer.status != 503) return status;
     const int64_t wait_ms = std::clamp<int64_t>(answer.retry_after_s.value_or(1), 0, 3600) * 1000;
     if (MillisecondsTo(deadline) <= wait_ms) return status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::max<int64_t>(wait_ms, 50)));
+    const HttpDeadline again = std::chrono::steady_clock::now() +
+                               std::chrono::milliseconds(std::max<int64_t>(wait_ms, kPollMs));
+    while (std::chrono::steady_clock::now() < again) {
+      TUTTI_RETURN_IF_ERROR(CheckAsking(who));
+      std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/call_options.h"
 #include "core/base/status.h"
 
 namespace tutti {
@@ -34,11 +35,33 @@ struct HttpRequest {
 
 using HttpDeadline = std::chrono::steady_clock::time_point;
 
+// While it lives, the questions of this thread end with the call that asks them: by its deadline,
+// and within a second by its cancellation. On the stack only; the innermost one counts.
+class AskingScope {
+ public:
+  AskingScope(const CallOptions& call, const Clock& clock);
+  ~AskingScope();
+  AskingScope(const AskingScope&) = delete;
+  AskingScope& operator=(const AskingScope&) = delete;
+
+ private:
+  const AskingScope* const before_;
+  Cancellation* const cancellation_;
+  const HttpDeadline deadline_;
+
+  friend Status CheckAsking(std::string_view who, HttpDeadline* deadline);
+};
+
+// OK while the calling thread may go on asking; makes `deadline` (may be null) the call's, where
+// that is earlier. CANCELLED, DEADLINE_EXCEEDED. It asks the host of a polled cancellation.
+Status CheckAsking(std::string_view who, HttpDeadline* deadline = nullptr);
+
 // The body of a good answer. Redirects are not followed: the token would go along. An answer that
 // says "later" (429, 503) is asked for again when it says, before the deadline. `who` begins the
-// messages. DEADLINE_EXCEEDED; UNAVAILABLE for whom nobody reaches; UNAUTHENTICATED (401, and
-// another certificate than ca_file's), PERMISSION_DENIED (403), NOT_FOUND (404), RESOURCE_EXHAUSTED
-// (429, more than kMostBytes), FAILED_PRECONDITION (another status, a redirect, no libcurl).
+// messages. DEADLINE_EXCEEDED; CANCELLED (AskingScope); UNAVAILABLE for whom nobody reaches;
+// UNAUTHENTICATED (401, and another certificate than ca_file's), PERMISSION_DENIED (403), NOT_FOUND
+// (404), RESOURCE_EXHAUSTED (429, more than kMostBytes), FAILED_PRECONDITION (another status, a
+// redirect, no libcurl).
 Result<std::string> AskService(const HttpRequest& request, HttpDeadline deadline,
                                std::string_view who);
 

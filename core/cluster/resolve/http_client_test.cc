@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <string>
+#include <thread>
 
+#include "core/base/clock.h"
 #include "core/cluster/resolve/gce_cluster_resolver.h"
 #include "core/cluster/resolve/kubernetes_cluster_resolver.h"
 
@@ -35,6 +40,48 @@ TEST(HttpClient, SaysWhomNobodyReachesAndWhatIsTooLate) {
   request.url = "file:///etc/passwd";
   EXPECT_EQ(AskService(request, InSeconds(20), "a test").status().code(),
             StatusCode::kUnavailable);
+}
+
+// A port of loopback that takes connections and never answers.
+class SilentServer {
+ public:
+  SilentServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(fd_, generic, size), 0);
+    EXPECT_EQ(::listen(fd_, 4), 0);
+    EXPECT_EQ(::getsockname(fd_, generic, &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentServer() { ::close(fd_); }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  const int fd_;
+  int port_ = 0;
+};
+
+TEST(HttpClient, EndsWithTheCallThatAsks) {
+  const SilentServer server;
+  HttpRequest request;
+  request.url = server.url();
+  request.no_proxy = true;
+  const auto ask = [&](const CallOptions& call) {
+    const AskingScope asking(call, RealClock());
+    return AskService(request, InSeconds(60), "a test").status();
+  };
+  const Status late = ask(CallOptions::WithTimeout(RealClock(), 200 * kMillisecondNs));
+  if (late.code() == StatusCode::kFailedPrecondition) GTEST_SKIP() << late.message();
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late.message();
+  const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+  CallOptions call;
+  call.cancellation = cancellation.get();
+  std::thread other([&] { cancellation->Cancel(); });
+  EXPECT_EQ(ask(call).code(), StatusCode::kCancelled);
+  other.join();
 }
 
 TEST(KubernetesClusterResolver, ReadsLabelsAndRefusesOtherThings) {

@@ -115,8 +115,7 @@ Result<std::string> KubernetesClusterResolver::AskForPods(const std::string& url
   }
 }
 
-Result<std::vector<KubernetesClusterResolver::Pod>> KubernetesClusterResolver::ListPods(
-    const std::string& label, HttpDeadline deadline) const {
+Result<std::string> KubernetesClusterResolver::PodsUrl(const std::string& label) const {
   TUTTI_ASSIGN_OR_RETURN(std::string host, Variable("KUBERNETES_SERVICE_HOST"));
   const char* given = options_.variables("KUBERNETES_SERVICE_PORT_HTTPS");
   TUTTI_ASSIGN_OR_RETURN(const std::string port, Variable(given != nullptr && *given != '\0'
@@ -127,26 +126,40 @@ Result<std::vector<KubernetesClusterResolver::Pod>> KubernetesClusterResolver::L
   if (name_space.empty()) {
     TUTTI_ASSIGN_OR_RETURN(name_space, ReadAccount("namespace"));
   }
-  const std::string url =
-      Format("https://{}:{}/api/v1/namespaces/{}/pods?limit={}&labelSelector={}", host, port,
-             EscapeUrl(name_space), kPodsOfPage, EscapeUrl(label));
+  return Format("https://{}:{}/api/v1/namespaces/{}/pods?limit={}&labelSelector={}", host, port,
+                EscapeUrl(name_space), kPodsOfPage, EscapeUrl(label));
+}
+
+Result<std::vector<KubernetesClusterResolver::Pod>> KubernetesClusterResolver::ListPods(
+    const std::string& label, HttpDeadline deadline) const {
+  std::string url;
+  if (!options_.client) {
+    TUTTI_ASSIGN_OR_RETURN(url, PodsUrl(label));
+  }
+  const char* who = options_.client ? "the client" : "the API server";
   std::vector<Pod> pods;
   std::string page;
   do {
     TUTTI_ASSIGN_OR_RETURN(
         const std::string text,
-        AskForPods(page.empty() ? url : url + "&continue=" + EscapeUrl(page), deadline));
+        options_.client
+            ? options_.client({"list_pods", label, page})
+            : AskForPods(page.empty() ? url : url + "&continue=" + EscapeUrl(page), deadline));
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return DeadlineExceeded("{}: {} has listed {} pods and has more, and the time is over", kWho,
+                              who, pods.size());
+    }
     const Json list = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     const auto items = list.is_object() ? list.find("items") : list.end();
     if (!list.is_object() || items == list.end() || !items->is_array()) {
-      return DataLoss("{}: the API server's answer is no list of pods", kWho);
+      return DataLoss("{}: the answer of {} is no list of pods", kWho, who);
     }
     for (const Json& item : *items) {
       const std::string name = item.is_object() ? TextAt(item, "metadata", "name") : "";
       const std::string phase = item.is_object() ? TextAt(item, "status", "phase") : "";
       const std::string address =
           item.is_object() ? TextAt(item, "status", options_.host_ip ? "hostIP" : "podIP") : "";
-      if (name.empty()) return DataLoss("{}: the API server lists a pod without a name", kWho);
+      if (name.empty()) return DataLoss("{}: {} lists a pod without a name", kWho, who);
       if (phase != "Running") {
         return FailedPrecondition("{}: the pod {} is not running: its phase is {}; ask again when "
                                   "all pods of {} run",
@@ -240,6 +253,12 @@ Result<std::string> KubernetesClusterResolver::master(
   TUTTI_ASSIGN_OR_RETURN(const ClusterSpec cluster, cluster_spec());
   TUTTI_ASSIGN_OR_RETURN(const std::string address, cluster.task_address(*own_type, *own_id));
   return FormatMaster(address, rpc_layer.value_or(options_.rpc_layer));
+}
+
+Result<Ref<ClusterResolver>> KubernetesClusterResolver::Changed(
+    const ResolverChange& change) const {
+  TUTTI_ASSIGN_OR_RETURN(auto changed, Create(change.On(options_)));
+  return Ref<ClusterResolver>(std::move(changed));
 }
 
 }  // namespace tutti

@@ -5,7 +5,7 @@
 // each question, as it is replaced while the pod lives), the certificates and the namespace. The
 // account needs the right to list pods. Pods are in the natural order of their names, and all must
 // be running. The task that is nobody's is the pod whose name is this machine's, where it is among
-// them. Threads: any.
+// them. A client of the program's may be asked instead. Threads: any.
 
 #ifndef TUTTI_CORE_CLUSTER_RESOLVE_KUBERNETES_CLUSTER_RESOLVER_H_
 #define TUTTI_CORE_CLUSTER_RESOLVE_KUBERNETES_CLUSTER_RESOLVER_H_
@@ -38,6 +38,9 @@ class KubernetesClusterResolver final : public ClusterResolver {
     int64_t timeout_ms = 30'000;  // of each access
     std::optional<std::string> task_type;
     std::optional<int64_t> task_id;
+    // Asked instead of the API server: {"list_pods", the label selector, the page, empty for the
+    // first one}; gives the JSON of a PodList.
+    Answerer client;
     Variables variables = nullptr;  // null: the process's own
   };
   // INVALID_ARGUMENT for a port that is none.
@@ -60,6 +63,7 @@ class KubernetesClusterResolver final : public ClusterResolver {
     (void)task_type, (void)task_id;
     return AcceleratorCounts();
   }
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   template <typename T, typename... Args>
@@ -74,6 +78,7 @@ class KubernetesClusterResolver final : public ClusterResolver {
 
   Result<std::string> ReadAccount(const char* file) const;
   Result<std::string> Variable(const char* name) const;
+  Result<std::string> PodsUrl(const std::string& label) const;
   // A page of pods, as JSON; once more with a new token where the old one ended meanwhile.
   Result<std::string> AskForPods(const std::string& url, HttpDeadline deadline) const;
   Result<std::vector<Pod>> ListPods(const std::string& label, HttpDeadline deadline) const;

@@ -23,4 +23,9 @@ Result<AcceleratorCounts> SimpleClusterResolver::num_accelerators(
   return options_.num_accelerators;
 }
 
+Result<Ref<ClusterResolver>> SimpleClusterResolver::Changed(
+    const ResolverChange& change) const {
+  return Ref<ClusterResolver>(MakeRef<SimpleClusterResolver>(change.On(options_)));
+}
+
 }  // namespace tutti

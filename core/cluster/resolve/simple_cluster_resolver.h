@@ -35,7 +35,10 @@ class SimpleClusterResolver final : public ClusterResolver {
                              const std::optional<std::string>& rpc_layer) const override;
   Result<AcceleratorCounts> num_accelerators(const std::optional<std::string>& task_type,
                                              std::optional<int64_t> task_id) const override;
+  // It detects nothing.
+  bool counts_devices() const override { return false; }
   Result<std::string> environment() const override { return options_.environment; }
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   ~SimpleClusterResolver() override;

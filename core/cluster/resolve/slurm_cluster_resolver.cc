@@ -420,4 +420,10 @@ Result<AcceleratorCounts> SlurmClusterResolver::num_accelerators(
   return counts;
 }
 
+Result<Ref<ClusterResolver>> SlurmClusterResolver::Changed(
+    const ResolverChange& change) const {
+  TUTTI_ASSIGN_OR_RETURN(auto changed, Create(change.On(options_)));
+  return Ref<ClusterResolver>(std::move(changed));
+}
+
 }  // namespace tutti

@@ -72,6 +72,7 @@ class SlurmClusterResolver final : public ClusterResolver {
   // GPUs of one task.
   Result<AcceleratorCounts> num_accelerators(const std::optional<std::string>& task_type,
                                              std::optional<int64_t> task_id) const override;
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   template <typename T, typename... Args>

@@ -161,4 +161,9 @@ Result<AcceleratorCounts> TFConfigClusterResolver::num_accelerators(
   return options_.num_accelerators;
 }
 
+Result<Ref<ClusterResolver>> TFConfigClusterResolver::Changed(
+    const ResolverChange& change) const {
+  return Ref<ClusterResolver>(MakeRef<TFConfigClusterResolver>(change.On(options_)));
+}
+
 }  // namespace tutti

@@ -44,6 +44,7 @@ class TFConfigClusterResolver final : public ClusterResolver {
   Result<AcceleratorCounts> num_accelerators(const std::optional<std::string>& task_type,
                                              std::optional<int64_t> task_id) const override;
   Result<std::string> environment() const override;
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   ~TFConfigClusterResolver() override;

@@ -109,4 +109,9 @@ Result<std::string> UnionClusterResolver::environment() const {
   return resolvers_[0]->environment();
 }
 
+Result<Ref<ClusterResolver>> UnionClusterResolver::Changed(
+    const ResolverChange& change) const {
+  return Ref<ClusterResolver>(MakeRef<UnionClusterResolver>(resolvers_, change.On(options_)));
+}
+
 }  // namespace tutti

@@ -39,7 +39,9 @@ class UnionClusterResolver final : public ClusterResolver {
                              const std::optional<std::string>& rpc_layer) const override;
   Result<AcceleratorCounts> num_accelerators(const std::optional<std::string>& task_type,
                                              std::optional<int64_t> task_id) const override;
+  bool counts_devices() const override { return resolvers_[0]->counts_devices(); }
   Result<std::string> environment() const override;
+  Result<Ref<ClusterResolver>> Changed(const ResolverChange& change) const override;
 
  private:
   template <typename T, typename... Args>

@@ -5,10 +5,9 @@ from __future__ import annotations
 import abc
 import json
 import operator
-import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
-from tutti import _arguments, _native, _runtime, errors
+from tutti import _arguments, _native, _runtime
 from tutti._cluster_spec import ClusterSpec
 
 __all__ = ["ClusterResolver", "GCEClusterResolver", "KubernetesClusterResolver",
@@ -44,32 +43,44 @@ class ClusterResolver(abc.ABC):
         """"" here, "google" there."""
         return ""
 
+    def _read(self, name: str) -> Any:
+        """What the resolver says of "task_type", "task_id" or "rpc_layer"; None: nothing."""
+        return getattr(self, "_" + name, None)
+
+    def _change(self, **options: Any) -> None:
+        """Makes it say `options` instead."""
+        for name, value in options.items():
+            setattr(self, "_" + name, value)
+
     @property
     def task_type(self) -> Optional[str]:
         """The job of this process, "worker" and so on; None when it is not known."""
-        return getattr(self, "_task_type", None)
+        task_type: Optional[str] = self._read("task_type")
+        return task_type
 
     @task_type.setter
     def task_type(self, task_type: Optional[str]) -> None:
-        self._task_type = task_type
+        self._change(task_type=task_type)
 
     @property
     def task_id(self) -> Optional[int]:
         """The index of this process within its job; None when it is not known."""
-        return getattr(self, "_task_id", None)
+        task_id: Optional[int] = self._read("task_id")
+        return task_id
 
     @task_id.setter
     def task_id(self, task_id: Optional[int]) -> None:
-        self._task_id = task_id
+        self._change(task_id=task_id)
 
     @property
     def rpc_layer(self) -> Optional[str]:
-        """How processes speak, "grpc"."""
-        return getattr(self, "_rpc_layer", None)
+        """How processes speak, "grpc"; None when it is not known."""
+        rpc_layer: Optional[str] = self._read("rpc_layer")
+        return rpc_layer
 
     @rpc_layer.setter
     def rpc_layer(self, rpc_layer: Optional[str]) -> None:
-        self._rpc_layer = rpc_layer
+        self._change(rpc_layer=rpc_layer)
 
 
 class _LibraryResolver(ClusterResolver):
@@ -80,9 +91,14 @@ class _LibraryResolver(ClusterResolver):
         self._handle = self._make(**options)
 
     def _make(self, **options: Any) -> Any:
-        raise TypeError("this resolver came out of the library and cannot be changed")
+        raise NotImplementedError
 
     def _change(self, **options: Any) -> None:
+        if not self._options:  # it came out of the library
+            self._handle = _native.cluster_resolver_changed(
+                self._handle, options.get("task_type"), options.get("task_id"),
+                options.get("rpc_layer"))
+            return
         changed = {**self._options, **options}
         self._handle = self._make(**changed)
         self._options = changed
@@ -95,7 +111,7 @@ class _LibraryResolver(ClusterResolver):
 
     def cluster_spec(self) -> ClusterSpec:
         """The tasks of the cluster as they are now."""
-        return ClusterSpec._of(_native.cluster_resolver_cluster_spec(self._handle))
+        return ClusterSpec._of(_native.cluster_resolver_ask_cluster_spec(self._handle, None))
 
     def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                rpc_layer: Optional[str] = None) -> str:
@@ -105,49 +121,30 @@ class _LibraryResolver(ClusterResolver):
 
     def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                          config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this task, {"GPU": 8}; none: {}. Nothing is known of another one's:
-        task_type, task_id and config_proto are without effect, as is documented."""
+        """The accelerators of a task by types of devices, {"GPU": 8}; none: {}. Nothing is known of
+        other tasks than this one: task_type, task_id and config_proto are without effect, as is
+        documented."""
         _check_task(task_type, task_id)
-        count = _native.cluster_resolver_num_accelerators(self._handle)
-        return {"GPU": count} if count else {}
+        counts: Dict[str, int] = json.loads(
+            _native.cluster_resolver_read_accelerators(self._handle, task_type, task_id))
+        return {device: count for device, count in counts.items() if count}
 
     @property
     def environment(self) -> str:
         """"" here, "google" there."""
         return _native.cluster_resolver_environment(self._handle)
 
-    @property
-    def task_type(self) -> Optional[str]:
-        """The job of this process, "worker" and so on; None when it is not known."""
-        return _native.cluster_resolver_task_type(self._handle)
-
-    @task_type.setter
-    def task_type(self, task_type: Optional[str]) -> None:
-        self._change(task_type=task_type)
-
-    @property
-    def task_id(self) -> Optional[int]:
-        """The index of this process within its job; None when it is not known."""
-        return _native.cluster_resolver_task_id(self._handle)
-
-    @task_id.setter
-    def task_id(self, task_id: Optional[int]) -> None:
-        self._change(task_id=task_id)
-
-    @property
-    def rpc_layer(self) -> Optional[str]:
-        """How processes speak, "grpc"."""
-        return _native.cluster_resolver_rpc_layer(self._handle)
-
-    @rpc_layer.setter
-    def rpc_layer(self, rpc_layer: Optional[str]) -> None:
-        self._change(rpc_layer=rpc_layer)
+    def _read(self, name: str) -> Any:
+        read = {"task_type": _native.cluster_resolver_task_type,
+                "task_id": _native.cluster_resolver_task_id,
+                "rpc_layer": _native.cluster_resolver_rpc_layer}
+        return read[name](self._handle)
 
 
 class SimpleClusterResolver(_LibraryResolver):
     """Says what it was given: cluster_spec, master, task_type, task_id, environment, rpc_layer.
 
-    num_accelerators: of this task, {"GPU": 8} or a number; None: what the machine has.
+    num_accelerators: of each task, {"GPU": 8} or a number of GPUs; None: none. Nothing is detected.
     """
 
     def __init__(self, cluster_spec: Union[ClusterSpec, Mapping[str, Any]], master: str = "",
@@ -162,16 +159,8 @@ class SimpleClusterResolver(_LibraryResolver):
     def _make(self, **options: Any) -> Any:
         return _native.cluster_resolver_simple(
             options["cluster_spec"]._handle, options["master"], options["task_type"],
-            options["task_id"], options["environment"], _count(options["num_accelerators"]),
-            options["rpc_layer"])
-
-    def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
-                         config_proto: Any = None) -> Dict[str, int]:
-        """What it was given, whatever the task; by default what the machine has, {"GPU": 8}.
-        task_type, task_id, config_proto: without effect, as is documented."""
-        _check_task(task_type, task_id)
-        given = self._options["num_accelerators"]
-        return dict(given) if isinstance(given, Mapping) else super().num_accelerators()
+            options["task_id"], options["environment"],
+            _accelerators(options["num_accelerators"]), options["rpc_layer"])
 
 
 class TFConfigClusterResolver(_LibraryResolver):
@@ -226,42 +215,7 @@ class SlurmClusterResolver(_LibraryResolver):
         return self.task_type, self.task_id
 
 
-class _AskedResolver(_LibraryResolver):
-    """One that a user's own client may be asked instead of the library's."""
-
-    def cluster_spec(self) -> ClusterSpec:
-        """The tasks of the cluster as they are now."""
-        own = self._ask_client()
-        return super().cluster_spec() if own is None else own
-
-    def _ask_client(self) -> Optional[ClusterSpec]:
-        return None
-
-    def _handle_now(self) -> Any:
-        own = self._ask_client()
-        if own is None:
-            return self._handle
-        return _native.cluster_resolver_simple(own._handle, "", self.task_type, self.task_id, "",
-                                               None, self.rpc_layer)
-
-    def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
-               rpc_layer: Optional[str] = None) -> str:
-        """The address to connect to, "grpc://10.0.0.1:8470", of the task (task_type, task_id), by
-        default this one; "" where neither says which. rpc_layer: instead of "grpc"."""
-        task_type = self.task_type if task_type is None else task_type
-        task_id = self.task_id if task_id is None else task_id
-        if task_type is None or task_id is None:
-            return ""
-        return _native.cluster_resolver_master(self._handle_now(), task_type, task_id, rpc_layer)
-
-    def num_accelerators(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
-                         config_proto: Any = None) -> Dict[str, int]:
-        """The accelerators of this machine, {"GPU": 8}; none: {}. Nothing is known of another
-        one's: task_type, task_id and config_proto are without effect."""
-        return ClusterResolver.num_accelerators(self, task_type, task_id, config_proto)
-
-
-class KubernetesClusterResolver(_AskedResolver):
+class KubernetesClusterResolver(_LibraryResolver):
     """Asks Kubernetes for the running pods of each job, in the natural order of their names, anew
     at each question, as the pod's service account, which needs the right to list pods.
 
@@ -287,63 +241,26 @@ class KubernetesClusterResolver(_AskedResolver):
                          timeout=timeout)
 
     def _make(self, **options: Any) -> Any:
+        if self._client is not None:
+            return _native.cluster_resolver_kubernetes_client(
+                _PodsOfClient(self._client), json.dumps(self._labels), options["port"],
+                options["rpc_layer"], options["task_type"], options["task_id"],
+                options["host_ip"], _nanoseconds(options["timeout"]))
         return _native.cluster_resolver_kubernetes(
             json.dumps(self._labels), options["port"], options["rpc_layer"], options["task_type"],
             options["task_id"], options["host_ip"], options["account_folder"],
             options["namespace"], _nanoseconds(options["timeout"]))
 
-    def _ask_client(self) -> Optional[ClusterSpec]:
-        if self._client is None:
-            return None
-        jobs: Dict[str, List[str]] = {}
-        for job, labels in self._labels.items():
-            jobs[job] = []
-            for label in labels:
-                pods = self._client.list_pod_for_all_namespaces(label_selector=label).items
-                for pod in sorted(pods, key=lambda pod: _natural(pod.metadata.name)):
-                    if pod.status.phase != "Running":
-                        raise errors.FailedPreconditionError(
-                            f"KubernetesClusterResolver: the pod \"{pod.metadata.name}\" is not "
-                            f"running: its phase is \"{pod.status.phase}\"",
-                            {"pod": pod.metadata.name})
-                    address = pod.status.host_ip if self._options["host_ip"] else pod.status.pod_ip
-                    jobs[job].append(f"{address}:{self._options['port']}")
-        return ClusterSpec(jobs)
 
-    @property
-    def task_type(self) -> Optional[str]:
-        """The job of this process; None when it is not known."""
-        if self._client is not None:
-            given: Optional[str] = self._options["task_type"]
-            return given
-        return _native.cluster_resolver_task_type(self._handle)
-
-    @task_type.setter
-    def task_type(self, task_type: Optional[str]) -> None:
-        self._change(task_type=task_type)
-
-    @property
-    def task_id(self) -> Optional[int]:
-        """The index of this process within its job; None when it is not known."""
-        if self._client is not None:
-            given: Optional[int] = self._options["task_id"]
-            return given
-        return _native.cluster_resolver_task_id(self._handle)
-
-    @task_id.setter
-    def task_id(self, task_id: Optional[int]) -> None:
-        self._change(task_id=task_id)
-
-
-class GCEClusterResolver(_AskedResolver):
+class GCEClusterResolver(_LibraryResolver):
     """Asks Google Compute Engine for the running instances of a group, in the natural order of
     their names, anew at each question.
 
     project, zone: of the group; None: this instance's. instance_group: its name. port: of each
     task. task_type, task_id: of this process; all instances are of that job. rpc_layer: what
-    addresses begin with. credentials: "default" is this instance's account; a text is a token, an
-    object one with the attribute `token`. service: a client of the package googleapiclient, or
-    whatever has its instanceGroups().listInstances(...).execute() and
+    addresses begin with. credentials: "default" is this instance's account; a text is a token; an
+    object has the attribute `token`, which is read for each request. service: a client of the
+    package googleapiclient, or whatever has its instanceGroups().listInstances(...).execute() and
     instances().get(...).execute(), which is asked instead; credentials are not looked at then.
     endpoint, ca_file: where the service is, and whose certificates it has. timeout: seconds for a
     question, 30 by default.
@@ -362,33 +279,19 @@ class GCEClusterResolver(_AskedResolver):
 
     def _make(self, **options: Any) -> Any:
         credentials = options["credentials"]
-        token = None
-        if self._service is None and credentials not in ("default", None):
-            token = credentials if isinstance(credentials, str) else credentials.token
+        has_service = self._service is not None
+        has_credentials = not has_service and not isinstance(credentials, (str, type(None)))
+        if has_service or has_credentials:
+            return _native.cluster_resolver_gce_service(
+                options["instance_group"], _AnswersOfService(self._service, credentials),
+                has_service, has_credentials, options["project"], options["zone"],
+                options["port"], options["task_type"], options["task_id"], options["rpc_layer"],
+                options["endpoint"], options["ca_file"], _nanoseconds(options["timeout"]))
         return _native.cluster_resolver_gce(
             options["instance_group"], options["project"], options["zone"], options["port"],
-            options["task_type"], options["task_id"], options["rpc_layer"], token,
-            options["endpoint"], options["ca_file"], _nanoseconds(options["timeout"]))
-
-    def _ask_client(self) -> Optional[ClusterSpec]:
-        if self._service is None:
-            return None
-        place = {"project": self._options["project"], "zone": self._options["zone"]}
-        request = self._service.instanceGroups().listInstances(
-            **place, instanceGroup=self._options["instance_group"],
-            body={"instanceState": "RUNNING"})
-        names: List[str] = []
-        while request is not None:
-            answer = request.execute()
-            names += [item["instance"].rsplit("/", 1)[-1] for item in answer.get("items", [])]
-            request = self._service.instanceGroups().listInstances_next(
-                previous_request=request, previous_response=answer)
-        tasks = []
-        for name in sorted(names, key=_natural):
-            instance = self._service.instances().get(**place, instance=name).execute()
-            address = instance["networkInterfaces"][0]["networkIP"]
-            tasks.append(f"{address}:{self._options['port']}")
-        return ClusterSpec({self._options["task_type"]: tasks})
+            options["task_type"], options["task_id"], options["rpc_layer"],
+            None if credentials == "default" else credentials, options["endpoint"],
+            options["ca_file"], _nanoseconds(options["timeout"]))
 
 
 class UnionResolver(ClusterResolver):
@@ -420,7 +323,7 @@ class UnionResolver(ClusterResolver):
 
     def cluster_spec(self) -> ClusterSpec:
         """The tasks of all clusters as they are now."""
-        return ClusterSpec._of(_native.cluster_resolver_cluster_spec(self._handle_now()))
+        return ClusterSpec._of(_native.cluster_resolver_ask_cluster_spec(self._handle_now(), None))
 
     def master(self, task_type: Optional[str] = None, task_id: Optional[int] = None,
                rpc_layer: Optional[str] = None) -> str:
@@ -441,35 +344,12 @@ class UnionResolver(ClusterResolver):
         """What the first resolver says."""
         return self._resolvers[0].environment
 
-    @property
-    def task_type(self) -> Optional[str]:
-        """The job of this process: as given, else as the first resolver says."""
-        given: Optional[str] = self._given.get("task_type")
-        return self._resolvers[0].task_type if given is None else given
+    def _read(self, name: str) -> Any:
+        given = self._given.get(name)
+        return getattr(self._resolvers[0], name) if given is None else given
 
-    @task_type.setter
-    def task_type(self, task_type: Optional[str]) -> None:
-        self._given["task_type"] = task_type
-
-    @property
-    def task_id(self) -> Optional[int]:
-        """The index of this process within its job: as given, else as the first resolver says."""
-        given: Optional[int] = self._given.get("task_id")
-        return self._resolvers[0].task_id if given is None else given
-
-    @task_id.setter
-    def task_id(self, task_id: Optional[int]) -> None:
-        self._given["task_id"] = task_id
-
-    @property
-    def rpc_layer(self) -> Optional[str]:
-        """How processes speak: as given, else as the first resolver says."""
-        given: Optional[str] = self._given.get("rpc_layer")
-        return self._resolvers[0].rpc_layer if given is None else given
-
-    @rpc_layer.setter
-    def rpc_layer(self, rpc_layer: Optional[str]) -> None:
-        self._given["rpc_layer"] = rpc_layer
+    def _change(self, **options: Any) -> None:
+        self._given.update(options)
 
 
 def _counts(counts: Union[Mapping[str, int], int, None]) -> Optional[str]:
@@ -485,12 +365,6 @@ def _nanoseconds(seconds: Optional[float]) -> int:
     return 0 if seconds is None else max(1, int(seconds * 1e9))
 
 
-def _natural(name: str) -> List[Any]:
-    """A key that sorts n9 before n10."""
-    return [(int(part), "") if part.isdigit() else (-1, part)
-            for part in re.split(r"(\d+)", name)]
-
-
 def _check_task(task_type: Optional[str], task_id: Optional[int]) -> None:
     if task_type is not None and not isinstance(task_type, str):
         raise TypeError(f"task_type: a str is needed, not an object of type "
@@ -499,20 +373,80 @@ def _check_task(task_type: Optional[str], task_id: Optional[int]) -> None:
         raise ValueError(f"task_id is {task_id}; expected 0 or more, or None")
 
 
-def _count(accelerators: Union[Mapping[str, int], int, None]) -> Optional[int]:
-    if isinstance(accelerators, Mapping):
-        return sum(accelerators.values())
-    return accelerators
+def _accelerators(counts: Union[Mapping[str, int], int, None]) -> Optional[str]:
+    """Numbers by types of devices, or one of GPUs, as the library reads them."""
+    if counts is None:
+        return None
+    if not isinstance(counts, Mapping):
+        counts = {"GPU": counts}
+    return json.dumps({device: operator.index(count) for device, count in counts.items()})
+
+
+class _PodsOfClient:
+    """A user's client as the library asks it."""
+
+    def __init__(self, client: Any):
+        self._client = client
+
+    def __call__(self, call: str, label: str, page: str) -> str:
+        """All that the client lists, in one page, as Kubernetes writes it."""
+        pods = self._client.list_pod_for_all_namespaces(label_selector=label).items
+        return json.dumps({"items": [
+            {"metadata": {"name": pod.metadata.name},
+             "status": {"phase": pod.status.phase, "podIP": getattr(pod.status, "pod_ip", None),
+                        "hostIP": getattr(pod.status, "host_ip", None)}} for pod in pods]})
+
+
+class _AnswersOfService:
+    """A user's service, or its credentials, as the library asks them."""
+
+    def __init__(self, service: Any, credentials: Any):
+        self._service = service
+        self._credentials = credentials
+
+    def __call__(self, call: str, project: str = "", zone: str = "", name: str = "",
+                 page: str = "") -> str:
+        """All that the service lists, in one page, as Compute Engine writes it."""
+        if call == "token":
+            return str(self._credentials.token or "")
+        place = {"project": project or None, "zone": zone or None}
+        if call == "get_instance":
+            return json.dumps(self._service.instances().get(**place, instance=name).execute())
+        request = self._service.instanceGroups().listInstances(
+            **place, instanceGroup=name, body={"instanceState": "RUNNING"})
+        items: List[Any] = []
+        while request is not None:
+            answer = request.execute()
+            items += answer.get("items", [])
+            request = self._service.instanceGroups().listInstances_next(
+                previous_request=request, previous_response=answer)
+        return json.dumps({"items": items})
+
+
+class _Answers:
+    """A resolver of the user's as the library asks it."""
+
+    def __init__(self, resolver: ClusterResolver):
+        self._resolver = resolver
+
+    def __call__(self, call: str, task_type: str, task_id: str, rpc_layer: str) -> str:
+        resolver = self._resolver
+        task = (task_type or None, int(task_id) if task_id else None)
+        if call == "cluster_spec":
+            return ClusterSpec(resolver.cluster_spec()).to_json()
+        if call == "num_accelerators":
+            return _accelerators(resolver.num_accelerators(*task)) or ""
+        if call == "master":
+            return resolver.master(*task, rpc_layer or None) or ""
+        answer = getattr(resolver, call)
+        return "" if answer is None else str(answer)
 
 
 def handle_of(resolver: Optional[ClusterResolver]) -> Any:
     """The library's resolver for one of any class; None stays None, which means TF_CONFIG."""
-    if isinstance(resolver, _AskedResolver):
-        return resolver._handle_now()
     if resolver is None or isinstance(resolver, _LibraryResolver):
         return None if resolver is None else resolver._handle
     _arguments.check("cluster_resolver", resolver, ClusterResolver)
-    return SimpleClusterResolver(
-        resolver.cluster_spec(), task_type=resolver.task_type, task_id=resolver.task_id,
-        environment=resolver.environment, num_accelerators=resolver.num_accelerators(),
-        rpc_layer=resolver.rpc_layer)._handle
+    if isinstance(resolver, UnionResolver):
+        return resolver._handle_now()
+    return _native.cluster_resolver_own(type(resolver).__name__, _Answers(resolver))

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.net.httpserver.HttpServer;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -19,6 +21,7 @@ import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
 import org.tutti.distribute.CommunicationOptions;
 import org.tutti.distribute.GceOptions;
+import org.tutti.distribute.GceService;
 import org.tutti.distribute.KubernetesOptions;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.ReplicaContext;
@@ -103,6 +106,148 @@ class ClusterTest {
       assertEquals("ps", ClusterResolver.union("ps", 0L, null, own).taskType());
     }
     assertThrows(NullPointerException.class, () -> ClusterResolver.union(null));
+  }
+
+  @Test
+  void oneOfYourOwnIsAskedAnewOfEachTask() {
+    final ClusterResolver own = new ClusterResolver() {
+      private final List<String> addresses = new ArrayList<>(List.of("a:1"));
+
+      @Override
+      public ClusterSpec clusterSpec() {
+        addresses.add("b:" + (addresses.size() + 1));
+        return ClusterSpec.of(Map.of("worker", List.copyOf(addresses)));
+      }
+
+      @Override
+      public Map<String, Long> accelerators(String taskType, Long taskId, Object config) {
+        return taskId == null ? Map.of() : Map.of("GPU", taskId, "TPU", 8L);
+      }
+    };
+    try (ClusterResolver changed = own.withTask("worker", 1L, "grpc")) {
+      assertEquals("worker", changed.taskType());
+      assertEquals(1L, changed.taskId());
+      assertEquals("grpc://b:2", changed.master());
+      assertEquals(3, changed.clusterSpec(LONG).jobs().get("worker").size());
+      assertEquals(Map.of("GPU", 3L, "TPU", 8L), changed.accelerators("worker", 3L, null));
+    }
+    assertNull(own.taskType());
+    final ClusterResolver failing = () -> {
+      throw new IllegalStateException("the scheduler is gone");
+    };
+    assertEquals("the scheduler is gone",
+        assertThrows(IllegalStateException.class, () -> failing.master("worker", 0L, null))
+            .getMessage());
+  }
+
+  @Test
+  void acceleratorsAreCountedByTheirTypes() {
+    final ClusterSpec spec = ClusterSpec.of(Map.of("worker", List.of("a:1")));
+    final Map<String, Long> counts = Map.of("GPU", 4L, "a \"b\"", 1L);
+    try (ClusterResolver resolver =
+             ClusterResolver.simple(spec, null, "worker", 0L, null, counts, null)) {
+      assertEquals(counts, resolver.accelerators(null, null, null));
+      assertEquals(counts, resolver.accelerators("worker", 7L, "any config"));
+      assertEquals(4, resolver.numAccelerators());
+      assertTrue(assertThrows(TuttiException.InvalidArgument.class,
+                     () -> resolver.accelerators("worker", -1L, null))
+                     .getMessage().contains("task_id is -1"));
+    }
+    assertTrue(assertThrows(TuttiException.InvalidArgument.class,
+                   () -> ClusterResolver.simple(
+                       spec, null, null, null, null, Map.of("GPU", -1L), null))
+                   .getMessage().contains("accelerators is"));
+  }
+
+  @Test
+  void aClientOfYourOwnIsAskedInsteadOfTheService() {
+    final KubernetesOptions pods =
+        new KubernetesOptions(Map.of("worker", List.of("job-name=a"))).task("worker", 1);
+    final List<String> asked = new ArrayList<>();
+    try (ClusterResolver resolver = ClusterResolver.kubernetes(pods, (label, page) -> {
+           asked.add(label + "/" + page);
+           return page.isEmpty()
+               ? "{\"metadata\": {\"continue\": \"2\"}, \"items\": [{\"metadata\": {\"name\":"
+                   + " \"a-10\"}, \"status\": {\"phase\": \"Running\", \"podIP\": \"10.0.0.2\"}}]}"
+               : "{\"items\": [{\"metadata\": {\"name\": \"a-9\"}, \"status\":"
+                   + " {\"phase\": \"Running\", \"podIP\": \"10.0.0.1\"}}]}";
+         })) {
+      assertEquals(Map.of("worker", Map.of(0L, "10.0.0.1:8470", 1L, "10.0.0.2:8470")),
+          resolver.clusterSpec().jobs());
+      assertEquals(List.of("job-name=a/", "job-name=a/2"), asked);
+      assertEquals("grpc://10.0.0.2:8470", resolver.master());
+    }
+    try (ClusterResolver resolver = ClusterResolver.kubernetes(pods, (label, page) -> "3")) {
+      assertTrue(assertThrows(TuttiException.DataLoss.class, resolver::clusterSpec)
+                     .getMessage().contains("no list of pods"));
+    }
+    final GceService service = new GceService() {
+      @Override
+      public String listInstances(String project, String zone, String group, String page) {
+        assertEquals("p z g ", project + " " + zone + " " + group + " " + page);
+        return "{\"items\": [{\"instance\": \"https://x/instances/vm-1\"}]}";
+      }
+
+      @Override
+      public String getInstance(String project, String zone, String name) {
+        return "{\"networkInterfaces\": [{\"networkIP\": \"10.0.0.7\"}]}";
+      }
+    };
+    try (ClusterResolver resolver =
+             ClusterResolver.gce("g", new GceOptions(0).place("p", "z"), service, null)) {
+      assertEquals("grpc://10.0.0.7:8470", resolver.master());
+    }
+    try (ClusterResolver resolver = ClusterResolver.gce(
+             "g", new GceOptions(0).place("p", "z"), null, () -> "")) {
+      assertTrue(assertThrows(TuttiException.Unauthenticated.class, resolver::clusterSpec)
+                     .getMessage().contains("give no token"));
+    }
+  }
+
+  @Test
+  void whatAServiceRefusesHasItsException() throws Exception {
+    final String token = "ya29.a-token-that-nobody-may-see";
+    final int[] status = {0};
+    final HttpServer server =
+        HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 4);
+    server.createContext("/", exchange -> {
+      exchange.getResponseHeaders().set("Retry-After", "3600");
+      exchange.getResponseHeaders().set("Location", "http://127.0.0.1:1/");
+      final byte[] said = exchange.getRequestHeaders().getFirst("Authorization").getBytes();
+      exchange.sendResponseHeaders(status[0], said.length);
+      exchange.getResponseBody().write(said);
+      exchange.close();
+    });
+    server.start();
+    try (ClusterResolver resolver = ClusterResolver.gce("g",
+             new GceOptions(0).place("p", "z").service(
+                 token, "http://127.0.0.1:" + server.getAddress().getPort(), null))) {
+      final Map<Integer, Class<? extends TuttiException>> refusals = Map.of(
+          401, TuttiException.Unauthenticated.class, 403, TuttiException.PermissionDenied.class,
+          404, TuttiException.NotFound.class, 429, TuttiException.ResourceExhausted.class,
+          500, TuttiException.Unavailable.class, 302, TuttiException.FailedPrecondition.class,
+          200, TuttiException.DataLoss.class);
+      for (final var refusal : refusals.entrySet()) {
+        status[0] = refusal.getKey();
+        final String said =
+            assertThrows(refusal.getValue(), resolver::clusterSpec).getMessage();
+        assertTrue(said.contains("GCEClusterResolver"), said);
+        assertTrue(!said.contains(token), said);
+      }
+    } finally {
+      server.stop(0);
+    }
+  }
+
+  @Test
+  void aWaitForAServiceIsOverAfterItsTimeout() throws Exception {
+    try (ServerSocket silent = new ServerSocket(0, 4, InetAddress.getLoopbackAddress());
+        ClusterResolver resolver = ClusterResolver.gce("g",
+            new GceOptions(0).place("p", "z").service(
+                "token", "http://127.0.0.1:" + silent.getLocalPort(), null))) {
+      assertThrows(TuttiException.DeadlineExceeded.class,
+          () -> resolver.clusterSpec(Duration.ofMillis(100)));
+    }
   }
 
   @Test

@@ -1,6 +1,10 @@
 package org.tutti.distribute;
 
+import java.time.Duration;
+import java.util.Map;
+import java.util.function.Supplier;
 import org.tutti.TuttiRuntime;
+import org.tutti.internal.Answers;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.LibraryResolver;
@@ -10,21 +14,22 @@ import org.tutti.internal.Native;
  * Finds which processes a job has, and which of them this one is.
  *
  * <p>One of your own says at least which tasks there are: a lambda that gives a ClusterSpec, or a
- * class that also says which task this process is. It is asked when a strategy is made or a cluster
- * joined.
+ * class that also says which task this process is. It is asked anew at each question, on the thread
+ * that asks: when a strategy is made, or a cluster joined.
  * Threads: any, for those of the library.
  */
 @FunctionalInterface
 public interface ClusterResolver extends AutoCloseable {
   /** The variable TF_CONFIG, read anew at each question. */
   static ClusterResolver tfConfig() {
-    return tfConfig(null, null, null);
+    return tfConfig(null, null, null, null);
   }
 
   /** As tfConfig; what is not null beats the variable. */
-  static ClusterResolver tfConfig(String taskType, Long taskId, String rpcLayer) {
+  static ClusterResolver tfConfig(
+      String taskType, Long taskId, String rpcLayer, String environment) {
     return new LibraryResolver(
-        Box.at(Native.cluster_resolver_tf_config(taskType, taskId, rpcLayer, null)));
+        Box.at(Native.cluster_resolver_tf_config(taskType, taskId, rpcLayer, environment)));
   }
 
   /** What the arguments say. */
@@ -32,11 +37,14 @@ public interface ClusterResolver extends AutoCloseable {
     return simple(spec, null, taskType, taskId, null, null, null);
   }
 
-  /** As simple, with the address of the master and the protocol ("grpc"). */
+  /**
+   * As simple, with the address of the master, the accelerators of a worker by types of devices
+   * (Map.of("GPU", 2L); null: none) and the protocol ("grpc").
+   */
   static ClusterResolver simple(ClusterSpec spec, String master, String taskType, Long taskId,
-      String environment, Long numAccelerators, String rpcLayer) {
+      String environment, Map<String, Long> accelerators, String rpcLayer) {
     return new LibraryResolver(Box.at(Native.cluster_resolver_simple(
-        spec, master, taskType, taskId, environment, numAccelerators, rpcLayer)));
+        spec, master, taskType, taskId, environment, Answers.json(accelerators), rpcLayer)));
   }
 
   /** What srun tells each task of a step, read anew at each question; every task is a worker. */
@@ -68,6 +76,17 @@ public interface ClusterResolver extends AutoCloseable {
         options.timeout().toNanos())));
   }
 
+  /** As kubernetes; `client` is asked instead of the API server. */
+  static ClusterResolver kubernetes(KubernetesOptions options, KubernetesClient client) {
+    if (client == null) {
+      return kubernetes(options);
+    }
+    return new LibraryResolver(Box.at(Native.cluster_resolver_kubernetes_client(
+        new Answers(question -> client.listPods(question.get(1), question.get(2))),
+        options.labelsText(), options.port(), options.rpcLayer(), options.taskType(),
+        options.taskId(), Bridge.tristate(options.hostIp()), options.timeout().toNanos())));
+  }
+
   /**
    * The running instances of a group, in the natural order of their names, asked of Google Compute
    * Engine anew at each question.
@@ -76,6 +95,26 @@ public interface ClusterResolver extends AutoCloseable {
     return new LibraryResolver(Box.at(Native.cluster_resolver_gce(instanceGroup, options.project(),
         options.zone(), options.port(), options.taskType(), options.taskId(), options.rpcLayer(),
         options.token(), options.endpoint(), options.caFile(), options.timeout().toNanos())));
+  }
+
+  /**
+   * As gce.
+   *
+   * @param service is asked instead of Compute Engine; null: none is
+   * @param credentials gives the token of each request, instead of the option; null: none does
+   */
+  static ClusterResolver gce(String instanceGroup, GceOptions options, GceService service,
+      Supplier<String> credentials) {
+    final Answers answers = new Answers(question -> switch (question.get(0)) {
+      case "token" -> credentials.get();
+      case "list_instances" -> service.listInstances(
+          question.get(1), question.get(2), question.get(3), question.get(4));
+      default -> service.getInstance(question.get(1), question.get(2), question.get(3));
+    });
+    return new LibraryResolver(Box.at(Native.cluster_resolver_gce_service(instanceGroup, answers,
+        service != null, credentials != null, options.project(), options.zone(), options.port(),
+        options.taskType(), options.taskId(), options.rpcLayer(), options.endpoint(),
+        options.caFile(), options.timeout().toNanos())));
   }
 
   /**
@@ -96,6 +135,16 @@ public interface ClusterResolver extends AutoCloseable {
 
   /** The tasks of the cluster as they are now. */
   ClusterSpec clusterSpec();
+
+  /** As clusterSpec; the wait for a service is over after `timeout`, or an interrupt. */
+  default ClusterSpec clusterSpec(Duration timeout) {
+    return LibraryResolver.with(this, resolver -> resolver.clusterSpec(timeout));
+  }
+
+  /** The same resolver, which says what is not null of the task; this one stays as it is. */
+  default ClusterResolver withTask(String taskType, Long taskId, String rpcLayer) {
+    return LibraryResolver.with(this, resolver -> resolver.withTask(taskType, taskId, rpcLayer));
+  }
 
   /** The job of this process, "worker" and so on; null when it is not known. */
   default String taskType() {
@@ -125,6 +174,15 @@ public interface ClusterResolver extends AutoCloseable {
   /** The accelerators of this task; by default those of this machine. */
   default long numAccelerators() {
     return TuttiRuntime.devices("GPU").size();
+  }
+
+  /**
+   * The accelerators of a task by types of devices; by default those of this machine, for every
+   * task. `config` is taken, and without effect.
+   */
+  default Map<String, Long> accelerators(String taskType, Long taskId, Object config) {
+    final long gpus = numAccelerators();
+    return gpus == 0 ? Map.of() : Map.of("GPU", gpus);
   }
 
   /** "" here, "google" there. */

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.tutti.internal.Answers;
 
 /**
  * What ClusterResolver.kubernetes asks for.
@@ -45,13 +46,9 @@ public record KubernetesOptions(Map<String, List<String>> jobLabels, long port, 
 
   String labelsText() {
     return jobLabels.entrySet().stream()
-        .map(entry -> quoted(entry.getKey()) + ": "
-            + entry.getValue().stream().map(KubernetesOptions::quoted)
+        .map(entry -> Answers.quoted(entry.getKey()) + ": "
+            + entry.getValue().stream().map(Answers::quoted)
                 .collect(Collectors.joining(", ", "[", "]")))
         .collect(Collectors.joining(", ", "{", "}"));
-  }
-
-  private static String quoted(String text) {
-    return '"' + text.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
   }
 }

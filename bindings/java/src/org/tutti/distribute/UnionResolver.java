@@ -2,6 +2,7 @@ package org.tutti.distribute;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
 import org.tutti.internal.Box;
@@ -70,6 +71,11 @@ final class UnionResolver implements ClusterResolver {
       return resolvers.get(0).master(null, null, rpcLayer != null ? rpcLayer : rpcLayer());
     }
     return ask(union -> union.master(taskType, taskId, rpcLayer));
+  }
+
+  @Override
+  public Map<String, Long> accelerators(String taskType, Long taskId, Object config) {
+    return resolvers.get(0).accelerators(taskType, taskId, config);
   }
 
   @Override
