@@ -113,8 +113,8 @@ def method(op: Op) -> str:
     text = "\n" + head + ("\n" + " " * len(head)).join(parameters) + "\n"
     doc = CODES.sub(lambda code: code[0].title().replace("_", "") + "Error", op.doc("python"))
     if any(a.kind == "function" for a in op.arguments):
-        doc += (" With slab=True the function gets many rows at once and gives a vector of booleans; "
-                "with native=True it is traced, as in map.")
+        doc += (" With slab=True the function gets many rows at once and gives a vector of "
+                "booleans; with native=True it is traced, as in map.")
     quoted = textwrap.wrap(f'"""{doc}"""', 91, break_long_words=False)
     text += "".join(f"        {line}\n" for line in quoted)
     for name, kind in op.of("python").get("accept", {}).items():

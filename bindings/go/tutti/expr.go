@@ -1,13 +1,14 @@
 package tutti
 
 import (
+	"context"
 	"math"
 
 	"tutti.dev/tutti/internal/native"
 )
 
-// Expr is a placeholder: an element that is not there yet, a component of it, or what is computed of
-// some.
+// Expr is a placeholder: an element that is not there yet, a component of it, or what is computed
+// of some.
 //
 //	numbers := tutti.Range(0, 5, 1).
 //		MapExpr(func(x tutti.Expr) tutti.Expr { return x.Times(2).Plus(1) }). // 1, 3, 5, 7, 9
@@ -15,11 +16,11 @@ import (
 //
 // MapExpr, FilterExpr and TakeWhileExpr call a function once, with a placeholder; what it does with
 // it is what runs: without Go, on many elements at once, and it can be serialised. Operands are
-// Exprs, Go's numbers and booleans, and *Tensors. A Go number takes the dtype of the placeholder that
-// it meets, and is an ErrInvalidArgument where that does not hold it; so are two dtypes: Cast one.
-// Integers wrap; FloorDiv and Mod round down. A zero divisor of integers is an ErrInvalidArgument of
-// its row alone. What goes wrong in one is in all that is computed of it, and comes out of the
-// dataset. An Expr is for the function that it was given to, while that runs.
+// Exprs, Go's numbers and booleans, and *Tensors. A Go number takes the dtype of the placeholder
+// that it meets, and is an ErrInvalidArgument where that does not hold it; so are two dtypes: Cast
+// one. Integers wrap; FloorDiv and Mod round down. A zero divisor of integers is an
+// ErrInvalidArgument of its row alone. What goes wrong in one is in all that is computed of it, and
+// comes out of the dataset. An Expr is for the function that it was given to, while that runs.
 type Expr struct {
 	trace *exprTrace
 	node  int64
@@ -400,4 +401,93 @@ func (x Expr) result() (Value, error) {
 		}
 	}
 	return Tuple(parts...)
+}
+
+// placeholder is what stands for the node of a spec at path.
+func (t *exprTrace) placeholder(spec uintptr, path []int64, leaf *int64) Expr {
+	kind := nodeKinds[native.Spec_node_kind(spec, path)]
+	if kind == KindNone { // a leaf
+		number := *leaf
+		*leaf++
+		return t.add(func(trace uintptr, node *int64) uintptr {
+			return native.Expression_add_parameter(trace, number, node)
+		})
+	}
+	parts := &exprParts{parts: make([]Expr, native.Spec_node_child_count(spec, path))}
+	for i := range parts.parts {
+		below := append(append([]int64(nil), path...), int64(i))
+		parts.parts[i] = t.placeholder(spec, below, leaf)
+		if kind == KindDict || kind == KindNamedTuple {
+			parts.names = append(parts.names, native.Spec_node_key(spec, path, int64(i)))
+		}
+	}
+	return Expr{trace: t, value: parts}
+}
+
+// ExpressionOf is the native function that fn is: it is called once, now, with a placeholder of an
+// element, a tensor of known rank or a structure of some. For Reduce's like the element is a tuple.
+func ExpressionOf(fn func(element Expr) Expr, element *Spec) *Function {
+	if fn == nil || element == nil {
+		return &Function{err: invalidArgument("ExpressionOf: a function and a spec are needed, not nil")}
+	}
+	spec, err := element.use()
+	if err != nil {
+		return &Function{err: err}
+	}
+	defer element.done()
+	var pointer uintptr
+	if err := check(native.Expression_create(spec, &pointer)); err != nil {
+		return &Function{err: err}
+	}
+	trace := &exprTrace{o: own(pointer, "trace", native.Tutti_expression_release)}
+	defer trace.o.close()
+	var leaf int64
+	result := fn(trace.placeholder(spec, []int64{}, &leaf))
+	if trace.err != nil {
+		return &Function{err: trace.err}
+	}
+	if result.trace != trace {
+		return &Function{err: invalidArgument(
+			"a traced function gives what it computes of its element, and it gave another Expr")}
+	}
+	nodes, err := result.result()
+	if err != nil {
+		return &Function{err: err}
+	}
+	defer nodes.Close()
+	used, err := nodes.use()
+	if err != nil {
+		return &Function{err: err}
+	}
+	defer nodes.done()
+	return functionOf(readOut(trace.o, func(pointer uintptr, made *uintptr) uintptr {
+		return native.Expression_function(pointer, used, made)
+	}))
+}
+
+func (d *Dataset) traced(fn func(element Expr) Expr, options []Option,
+	with func(*Dataset, *Function, ...Option) *Dataset) *Dataset {
+	element, err := d.ElementSpec(context.Background())
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer element.Close()
+	function := ExpressionOf(fn, element)
+	defer function.Close()
+	return with(d, function, options...)
+}
+
+// MapExpr computes every element with what fn does with a placeholder, natively: see Expr.
+func (d *Dataset) MapExpr(fn func(element Expr) Expr, options ...Option) *Dataset {
+	return d.traced(fn, options, (*Dataset).MapWith)
+}
+
+// FilterExpr keeps the elements for which fn computes true, natively: see Expr.
+func (d *Dataset) FilterExpr(fn func(element Expr) Expr, options ...Option) *Dataset {
+	return d.traced(fn, options, (*Dataset).FilterWith)
+}
+
+// TakeWhileExpr takes the elements before the first one for which fn computes false, natively.
+func (d *Dataset) TakeWhileExpr(fn func(element Expr) Expr, options ...Option) *Dataset {
+	return d.traced(fn, options, (*Dataset).TakeWhileWith)
 }

@@ -1,8 +1,8 @@
-/* Expressions: functions over the elements of datasets that are data. They run without a callback, on
- * many rows at once, can be serialised, and do the same in every process.
+/* Expressions: functions over the elements of datasets that are data. They run without a callback,
+ * on many rows at once, can be serialised, and do the same in every process.
  *
- * An expression is put together node by node. Nodes are numbers, and what each gives, of one row, is
- * known at once:
+ * An expression is put together node by node. Nodes are numbers, and what each gives, of one row,
+ * is known at once:
  *
  *   tutti_expression_create(spec, &trace);                       a dataset's tutti_spec
  *   tutti_expression_add_parameter(trace, 0, &x);
@@ -24,29 +24,29 @@
  *   greater_equal                                      of real numbers, booleans and bytes
  *   logical_and logical_or logical_xor logical_not     of booleans
  *   where                                              condition, then, else
- *   cast                          `dtype`; as tutti_tensor_cast
- *   reshape                       `numbers`: dims, of which one may be -1
- *   transpose                     `numbers`: the axes in their new order; none: turned round
- *   slice                         `numbers`: start, stop and step of each of the first axes, INT64_MIN
- *                                 for what is left out
- *   index                         `numbers`: an axis, which goes, and the place along it
- *   expand_dims                   `numbers`: the axis that comes
- *   stack concatenate             one or more inputs; `numbers`: the axis, by default 0
- *   take                          a tensor, and integers as places; `numbers`: the axis, by default 0
- *   sum prod min max mean argmin
- *   argmax; any all               of numbers; of booleans. `numbers`: the axes, none for all;
- *                                 `keep_dims`. The dtype stays, places are int64; mean is of floats
- *   one_hot                       `numbers`: the depth; `dtype`, by default float32. A place outside
- *                                 is a row of zeros
- *   join_strings                  one or more inputs of bytes; `text` between them
- *   as_string string_length       as tutti_tensor_as_string without options; int32
- *   to_number                     of bytes; `dtype`
- *   decode_raw                    of bytes, whose bytes are numbers of `dtype` in this machine's order
+ *   cast                      `dtype`; as tutti_tensor_cast
+ *   reshape                   `numbers`: dims, of which one may be -1
+ *   transpose                 `numbers`: the axes in their new order; none: turned round
+ *   slice                     `numbers`: start, stop and step of each of the first axes, INT64_MIN
+ *                             for what is left out
+ *   index                     `numbers`: an axis, which goes, and the place along it
+ *   expand_dims               `numbers`: the axis that comes
+ *   stack concatenate         one or more inputs; `numbers`: the axis, by default 0
+ *   take                      a tensor, and integers as places; `numbers`: the axis, by default 0
+ *   sum prod min max mean
+ *   argmin argmax; any all    of numbers; of booleans. `numbers`: the axes, none for all;
+ *                             `keep_dims`. The dtype stays, places are int64; mean is of floats
+ *   one_hot                   `numbers`: the depth; `dtype`, by default float32. A place outside is
+ *                             a row of zeros
+ *   join_strings              one or more inputs of bytes; `text` between them
+ *   as_string string_length   as tutti_tensor_as_string without options; int32
+ *   to_number                 of bytes; `dtype`
+ *   decode_raw                of bytes, in which numbers of `dtype` lie in this machine's order
  *
  * Two dtypes do not meet: INVALID_ARGUMENT, cast one of them. Integers wrap. A zero divisor of an
  * integer, a negative exponent of one, a place that is not there and a text that is no number are
- * INVALID_ARGUMENT at iteration, for the row alone. float16 and bfloat16 are computed in float32 and
- * rounded after each operation. Rows do not depend on how many are computed at once. */
+ * INVALID_ARGUMENT at iteration, for the row alone. float16 and bfloat16 are computed in float32
+ * and rounded after each operation. Rows do not depend on how many are computed at once. */
 #ifndef TUTTI_EXPRESSION_H_
 #define TUTTI_EXPRESSION_H_
 
@@ -66,9 +66,9 @@ TUTTI_API tutti_status *tutti_expression_add_parameter(tutti_expression *express
                                                        int64_t *out_node);
 
 /* A tensor that is the same for every row. `weak`: it is a number of the program's, which becomes
- * what it meets: an integer becomes any integer that holds it or a float, a float any float, a boolean
- * stays one; beside nothing it is int32 (int64 where it has to be), float32 or bool. Default: it has
- * the dtype that it has.
+ * what it meets: an integer becomes any integer that holds it or a float, a float any float, a
+ * boolean stays one; beside nothing it is int32 (int64 where it has to be), float32 or bool.
+ * Default: it has the dtype that it has.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_add_constant(tutti_expression *expression,
                                                       const tutti_tensor *value,
@@ -86,8 +86,8 @@ typedef struct tutti_operation_options {
 #define TUTTI_OPERATION_OPTIONS_INIT \
   { sizeof(tutti_operation_options), 0, NULL, 0, 0, NULL }
 
-/* The operation `name` of the table above. NOT_FOUND names all that there are, INVALID_ARGUMENT what
- * was expected and found.
+/* The operation `name` of the table above. NOT_FOUND names all that there are, INVALID_ARGUMENT
+ * what was expected and found.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_add_operation(tutti_expression *expression,
                                                        const char *name, size_t count,
@@ -95,8 +95,8 @@ TUTTI_API tutti_status *tutti_expression_add_operation(tutti_expression *express
                                                        const tutti_operation_options *options,
                                                        int64_t *out_node);
 
-/* Leaf `leaf` of what a native function, such as that of tutti_function_create_parse_example, makes of
- * `node`. Several nodes of one call are computed once.
+/* Leaf `leaf` of what a native function, such as that of tutti_function_create_parse_example,
+ * makes of `node`. Several nodes of one call are computed once.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_add_call(tutti_expression *expression,
                                                   const tutti_function *function, int64_t node,
@@ -112,8 +112,9 @@ TUTTI_API tutti_status *tutti_expression_get_spec(const tutti_expression *expres
 TUTTI_API tutti_status *tutti_expression_to_string(const tutti_expression *expression, int64_t node,
                                                    tutti_bytes **out_text);
 
-/* The function from an element to `result`, a structure whose leaves are nodes: integers. It takes
- * rows and slabs alike, and can be serialised. The expression may go on growing, or be released.
+/* The function from an element to `result`, a structure whose leaves are nodes: integers. It
+ * takes rows and slabs alike, and can be serialised. The expression may go on growing, or be
+ * released.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_create_function(const tutti_expression *expression,
                                                          const tutti_value *result,

@@ -106,7 +106,8 @@ class ExpressionRun {
     bool goes_on = false;
   };
 
-  static constexpr size_t kRegisterBytes = ExpressionPlan::kBlock * 16;
+  // More lies on the heap.
+  static constexpr size_t kStackBytes = 32 * 1024;
 
   Result<Ref<Tensor>> RunRegion(int32_t root) {
     const ExpressionPlan::Region& region = plan_.regions_[static_cast<size_t>(root)];
@@ -118,20 +119,9 @@ class ExpressionRun {
 
     std::vector<Source> sources(region.tensors.size());
     std::vector<Ref<Tensor>> kept;
-    size_t numbers = 0;
-    for (size_t i = 0; i < sources.size(); ++i) numbers += IsOneNumber(region, i) ? 1 : 0;
-    // Each begins at a cache line of its own.
-    const size_t blocks = static_cast<size_t>(region.num_registers) + numbers;
-    const std::unique_ptr<char[]> memory(new char[blocks * kRegisterBytes + 64]);
-    char* const registers = reinterpret_cast<char*>(
-        (reinterpret_cast<uintptr_t>(memory.get()) + 63) & ~uintptr_t{63});
-    char* filled = registers + static_cast<size_t>(region.num_registers) * kRegisterBytes;
     for (size_t i = 0; i < sources.size(); ++i) {
-      if (IsOneNumber(region, i)) {
-        const Tensor& number = NumberOf(region, i);
-        Fill(number, std::min(count, ExpressionPlan::kBlock), filled);
-        sources[i] = {filled, number.item_size(), false};
-        filled += kRegisterBytes;
+      if (const Tensor* block = region.blocks[i].get()) {
+        sources[i] = {static_cast<const char*>(block->data()), block->item_size(), false};
         continue;
       }
       const ExpressionNode& input = Node(region.tensors[i]);
@@ -140,19 +130,30 @@ class ExpressionRun {
       sources[i] = {static_cast<const char*>(whole->data()), whole->item_size(), true};
       kept.push_back(std::move(whole));
     }
+    // Each register begins at a cache line of its own.
+    const auto block_elements = static_cast<size_t>(std::min(count, ExpressionPlan::kBlock));
+    const size_t register_bytes = (block_elements * region.item_size + 63) & ~size_t{63};
+    const size_t all_bytes = static_cast<size_t>(region.num_registers) * register_bytes;
+    alignas(64) char stack[kStackBytes];
+    std::unique_ptr<char[]> heap;
+    char* registers = stack;
+    if (all_bytes > kStackBytes) {
+      heap.reset(new char[all_bytes + 64]);
+      registers = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(heap.get()) + 63) &
+                                          ~uintptr_t{63});
+    }
 
     char* const out = static_cast<char*>(result->mutable_data());
-    // By rows of one element each, what one fails for is told by the element.
     for (int64_t begin = 0; begin < count; begin += ExpressionPlan::kBlock) {
       const int64_t n = std::min(ExpressionPlan::kBlock, count - begin);
       for (const ExpressionPlan::Instruction& instruction : region.instructions) {
         std::array<const void*, 3> operands = {};
         for (int32_t k = 0; k < instruction.num_operands; ++k) {
           operands[static_cast<size_t>(k)] =
-              AddressOf(instruction.operands[k], registers, sources, begin);
+              AddressOf(instruction.operands[k], registers, register_bytes, sources, begin);
         }
         void* const to = instruction.result >= 0
-                             ? registers + static_cast<size_t>(instruction.result) * kRegisterBytes
+                             ? registers + static_cast<size_t>(instruction.result) * register_bytes
                              : out + static_cast<size_t>(begin) * ItemSize(node.dtype);
         if (instruction.kernel == nullptr) {
           CastElements(instruction.from, operands[0], instruction.to, to, n);
@@ -169,28 +170,12 @@ class ExpressionRun {
     return result;
   }
 
-  bool IsOneNumber(const ExpressionPlan::Region& region, size_t i) const {
-    if (region.constants[i] != nullptr) return true;
-    const int32_t node = region.tensors[i];
-    return !Node(node).per_row && ValueOf(node)->num_elements() == 1;
-  }
-
-  const Tensor& NumberOf(const ExpressionPlan::Region& region, size_t i) const {
-    return region.constants[i] != nullptr ? *region.constants[i] : *ValueOf(region.tensors[i]);
-  }
-
-  static void Fill(const Tensor& number, int64_t n, char* block) {
-    const size_t size = number.item_size();
-    for (int64_t i = 0; i < n; ++i) {
-      std::memcpy(block + static_cast<size_t>(i) * size, number.data(), size);
-    }
-  }
-
   static const void* AddressOf(const ExpressionPlan::Operand& operand, const char* registers,
-                               std::span<const Source> sources, int64_t begin) {
+                               size_t register_bytes, std::span<const Source> sources,
+                               int64_t begin) {
     const auto i = static_cast<size_t>(operand.index);
     if (operand.kind == ExpressionPlan::Operand::Kind::kRegister) {
-      return registers + i * kRegisterBytes;
+      return registers + i * register_bytes;
     }
     const Source& source = sources[i];
     return source.data + (source.goes_on ? static_cast<size_t>(begin) * source.item_size : 0);

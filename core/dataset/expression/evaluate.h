@@ -54,8 +54,10 @@ class ExpressionPlan {
   struct Region {
     std::vector<Instruction> instructions;
     std::vector<int32_t> tensors;        // nodes whose tensors are read
-    std::vector<Ref<Tensor>> constants;  // by place in `tensors`, where it is none of a node
+    std::vector<Ref<Tensor>> blocks;     // by place in `tensors`: kBlock times a number that is
+                                         // known already; null for others
     int32_t num_registers = 0;
+    size_t item_size = 1;  // the largest of what stands in registers
   };
 
   void FindRegions(const std::vector<bool>& needed);

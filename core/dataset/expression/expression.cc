@@ -169,8 +169,8 @@ Result<int32_t> Expression::Adapt(int32_t constant, DType dtype, const Operation
   const ExpressionNode& weak = nodes_[static_cast<size_t>(constant)];
   if (!Holds(dtype, *weak.constant)) {
     return InvalidArgument(
-        "{}: the number {} does not become {} unchanged; cast the tensor beside it, or use a number "
-        "that fits",
+        "{}: the number {} does not become {} unchanged; cast the tensor beside it, or use a "
+        "number that fits",
         operation.name, weak.constant->ContentsToString(), DTypeName(dtype));
   }
   ExpressionNode node;

@@ -8,7 +8,8 @@
 //   Ref<Function> function = MakeExpressionFunction(*trace, TreeSpec::Leaf(), {twice}).value();
 //
 // The rules, which are NumPy's unless said:
-// - Two dtypes do not meet: INVALID_ARGUMENT, `cast` one. A *weak* constant, a number of the host's,
+// - Two dtypes do not meet: INVALID_ARGUMENT, `cast` one. A *weak* constant, a number of the
+// host's,
 //   takes the dtype of what it meets, where that holds it; a float meets no integer.
 // - Integers wrap. floor_divide rounds down and remainder has the divisor's sign, for floats, too.
 //   divide is for floats alone. A zero divisor of an integer, and a negative exponent of one, is

@@ -88,7 +88,9 @@ class ExpressionFunction final : public Function {
     writer.Int(kExpressionVersion);
     WriteInput(&writer);
     writer.Int(static_cast<int64_t>(plan_.nodes().size()));
-    for (const ExpressionNode& node : plan_.nodes()) TUTTI_RETURN_IF_ERROR(WriteNode(node, &writer));
+    for (const ExpressionNode& node : plan_.nodes()) {
+      TUTTI_RETURN_IF_ERROR(WriteNode(node, &writer));
+    }
     writer.Tree(output_->tree());
     for (const int32_t output : plan_.outputs()) writer.Int(output);
     return FunctionDefinition{std::string(kExpressionKind), std::move(writer).TakeBytes()};

@@ -125,7 +125,7 @@ TEST_F(Expressions, ReduceWithAStateAndAnElement) {
 }
 
 TEST_F(Expressions, DivideAsPythonDoes) {
-  for (const int64_t divisor : {-3, -2, 2, 3, 4}) {
+  for (const int64_t divisor : {-3, -2, 1, 2, 3, 4, 7}) {
     SCOPED_TRACE(divisor);
     Trace t(DType::kInt64, Shape());
     const int64_t by = t.Weak(divisor);
@@ -137,6 +137,24 @@ TEST_F(Expressions, DivideAsPythonDoes) {
       const Ref<Tensor> in = Tensor::Scalar(x);
       EXPECT_EQ(Call(*quotient, in).value()->AsTensor()->item<int64_t>(), expected);
       EXPECT_EQ(Call(*rest, in).value()->AsTensor()->item<int64_t>(), x - expected * divisor);
+    }
+  }
+  // Dividends for which the quotient is found in another way, and others.
+  constexpr int64_t kLarge = (int64_t{1} << 40) + 1;
+  for (const int64_t divisor : {int64_t{3}, int64_t{10}, int64_t{1'000'003}, kLarge}) {
+    Trace t(DType::kInt64, Shape());
+    const Ref<Function> quotient = t.Make(t.Of("floor_divide", {t.x, t.Weak(divisor)}));
+    const Ref<Function> rest = t.Make(t.Of("remainder", {t.x, t.Weak(divisor)}));
+    for (const int64_t place : {int64_t{0}, int64_t{1} << 30, int64_t{1} << 51, int64_t{1} << 62}) {
+      for (int64_t near = -40; near < 40; ++near) {
+        for (const int64_t x : {place + near, -place - near, (place / divisor) * divisor + near}) {
+          const int64_t left = ((x % divisor) + divisor) % divisor;
+          EXPECT_EQ(Call(*rest, Tensor::Scalar(x)).value()->AsTensor()->item<int64_t>(), left) << x;
+          EXPECT_EQ(Call(*quotient, Tensor::Scalar(x)).value()->AsTensor()->item<int64_t>(),
+                    (x - left) / divisor)
+              << x;
+        }
+      }
     }
   }
   Trace f(DType::kFloat64, Shape());
@@ -370,7 +388,8 @@ TEST_F(Expressions, GiveTheSameBitsForEverySlabSize) {
     }
     const Ref<Function> function = t.Make(nodes.back());
     const auto rows = static_cast<int64_t>(1 + below(700));
-    Ref<Tensor> in = Tensor::Create(real ? DType::kFloat32 : DType::kInt64, Shape({rows, 3})).value();
+    const DType dtype = real ? DType::kFloat32 : DType::kInt64;
+    Ref<Tensor> in = Tensor::Create(dtype, Shape({rows, 3})).value();
     for (int64_t i = 0; i < rows * 3; ++i) {
       const auto number = static_cast<int64_t>(random() >> (8 * below(8)));
       if (real) {

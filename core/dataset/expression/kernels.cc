@@ -214,6 +214,39 @@ struct IsNegative {
   bool operator()(T value) const { return value < T{0}; }
 };
 
+// By multiplication with the inverse, which is off by one at most where the dividends are below
+// 2^51, and then corrected. `kQuotient`: floor_divide, else remainder.
+template <class T, bool kQuotient>
+int64_t RunByNumber(const void* a, const void* b, const void* c, void* out, int64_t n) {
+  const T* __restrict x = static_cast<const T*>(a);
+  T* __restrict y = static_cast<T*>(out);
+  const auto divisor = static_cast<int64_t>(*static_cast<const T*>(b));
+  if constexpr (sizeof(T) == 8) {
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < n; ++i) bits |= static_cast<uint64_t>(x[i] ^ (x[i] >> 63));
+    if ((bits >> 51) != 0) {
+      return RunChecked<T, std::conditional_t<kQuotient, FloorDivide<T>, Remainder<T>>, IsZero<T>>(
+          a, b, c, out, n);
+    }
+  }
+  const double inverse = 1.0 / static_cast<double>(divisor);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto dividend = static_cast<int64_t>(x[i]);
+    auto quotient = static_cast<int64_t>(static_cast<double>(dividend) * inverse);
+    int64_t rest = dividend - quotient * divisor;
+    for (int correction = 0; correction < 2; ++correction) {
+      const int64_t low = rest < 0 ? 1 : 0;
+      rest += low * divisor;
+      quotient -= low;
+    }
+    const int64_t high = rest >= divisor ? 1 : 0;
+    rest -= high * divisor;
+    quotient += high;
+    y[i] = static_cast<T>(kQuotient ? quotient : rest);
+  }
+  return -1;
+}
+
 template <class T>
 ElementKernel IntegerKernel(ExpressionOp op) {
   switch (op) {
@@ -429,6 +462,18 @@ ElementKernel FindElementKernel(ExpressionOp op, DType dtype) {
     case DType::kBytes: return BytesKernel(op);
     default: return nullptr;
   }
+}
+
+ElementKernel FindByNumberKernel(ExpressionOp op, DType dtype) {
+  const bool divides = op == ExpressionOp::kFloorDivide;
+  if (!divides && op != ExpressionOp::kRemainder) return nullptr;
+  if (dtype == DType::kInt64) {
+    return divides ? RunByNumber<int64_t, true> : RunByNumber<int64_t, false>;
+  }
+  if (dtype == DType::kInt32) {
+    return divides ? RunByNumber<int32_t, true> : RunByNumber<int32_t, false>;
+  }
+  return nullptr;
 }
 
 const char* WhyNoResult(ExpressionOp op) {

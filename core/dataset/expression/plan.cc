@@ -1,5 +1,6 @@
 // What runs together, and in which registers.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -18,21 +19,35 @@ DType ComputedIn(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16 ? DType::kFloat32 : dtype;
 }
 
-// Of x // c and x % c for a c that is a power of two: what is done instead, to which number.
-std::optional<std::pair<ExpressionOp, int64_t>> Cheaper(const ExpressionNode& node,
-                                                        const ExpressionNode& divisor) {
-  const bool divides = node.op == ExpressionOp::kFloorDivide;
-  if (!divides && node.op != ExpressionOp::kRemainder) return std::nullopt;
-  if (divisor.op != ExpressionOp::kConstant || divisor.constant->rank() != 0) return std::nullopt;
-  int64_t value = 0;
+// The c of x // c and x % c, where it is a positive number of int64 or int32; else 0.
+int64_t DivisorOf(const ExpressionNode& node, const ExpressionNode& divisor) {
+  const bool divides =
+      node.op == ExpressionOp::kFloorDivide || node.op == ExpressionOp::kRemainder;
+  if (!divides || divisor.op != ExpressionOp::kConstant || divisor.constant->rank() != 0) return 0;
   switch (divisor.dtype) {
-    case DType::kInt64: value = divisor.constant->item<int64_t>(); break;
-    case DType::kInt32: value = divisor.constant->item<int32_t>(); break;
-    default: return std::nullopt;
+    case DType::kInt64: return std::max<int64_t>(0, divisor.constant->item<int64_t>());
+    case DType::kInt32: return std::max(0, divisor.constant->item<int32_t>());
+    default: return 0;
   }
+}
+
+// Of x // c and x % c for a c that is a power of two: what is done instead, to which number.
+std::optional<std::pair<ExpressionOp, int64_t>> Cheaper(const ExpressionNode& node, int64_t value) {
+  const bool divides = node.op == ExpressionOp::kFloorDivide;
   if (value <= 0 || (value & (value - 1)) != 0) return std::nullopt;
   if (divides) return std::pair(ExpressionOp::kRightShift, int64_t{__builtin_ctzll(value)});
   return std::pair(ExpressionOp::kBitwiseAnd, value - 1);
+}
+
+// One number kBlock times.
+Ref<Tensor> BlockOf(const Tensor& number) {
+  Result<Ref<Tensor>> block = Tensor::Create(number.dtype(), Shape({ExpressionPlan::kBlock}));
+  if (!block.ok()) return nullptr;
+  auto* to = static_cast<char*>(block.value()->mutable_data());
+  for (int64_t i = 0; i < ExpressionPlan::kBlock; ++i, to += number.item_size()) {
+    std::memcpy(to, number.data(), number.item_size());
+  }
+  return std::move(block).value();
 }
 
 }  // namespace
@@ -92,15 +107,21 @@ void ExpressionPlan::Compile(int32_t root, Region* region) {
     if (region_of_[static_cast<size_t>(i)] != root) continue;
     for (const int32_t input : nodes_[static_cast<size_t>(i)].inputs) last_use[input] = i;
   }
+  region->item_size = 8;
+  for (int32_t i = 0; i <= root; ++i) {
+    if (region_of_[static_cast<size_t>(i)] != root) continue;
+    region->item_size =
+        std::max(region->item_size, ItemSize(nodes_[static_cast<size_t>(i)].dtype));
+  }
   const auto new_register = [&] {
     if (free.empty()) return region->num_registers++;
     const int32_t found = free.back();
     free.pop_back();
     return found;
   };
-  const auto add_tensor = [&](int32_t node, Ref<Tensor> constant) {
+  const auto add_tensor = [&](int32_t node, Ref<Tensor> block) {
     region->tensors.push_back(node);
-    region->constants.push_back(std::move(constant));
+    region->blocks.push_back(std::move(block));
     return Operand{Operand::Kind::kTensor, static_cast<int32_t>(region->tensors.size()) - 1};
   };
   const auto cast = [&](const ExpressionNode* node, Operand operand, DType from, DType to) {
@@ -121,7 +142,11 @@ void ExpressionPlan::Compile(int32_t root, Region* region) {
     for (const int32_t input : node.inputs) {
       auto found = places.find(input);
       if (found == places.end()) {
-        found = places.emplace(input, add_tensor(input, nullptr)).first;
+        const ExpressionNode& read = nodes_[static_cast<size_t>(input)];
+        const bool number = read.op == ExpressionOp::kConstant &&
+                            read.constant->num_elements() == 1 && read.dtype != DType::kBytes;
+        Ref<Tensor> block = number ? BlockOf(*read.constant) : nullptr;
+        found = places.emplace(input, add_tensor(input, std::move(block))).first;
       }
       operands.push_back(found->second);
     }
@@ -139,12 +164,17 @@ void ExpressionPlan::Compile(int32_t root, Region* region) {
     } else {
       if (node.inputs.size() == 2) {
         const ExpressionNode& divisor = nodes_[static_cast<size_t>(node.inputs[1])];
-        if (const auto cheaper = Cheaper(node, divisor)) {
-          op = cheaper->first;
-          Ref<Tensor> number = divisor.dtype == DType::kInt64
-                                   ? Tensor::Scalar<int64_t>(cheaper->second)
-                                   : Tensor::Scalar(static_cast<int32_t>(cheaper->second));
-          operands[1] = add_tensor(-1, std::move(number));
+        const int64_t value = DivisorOf(node, divisor);
+        if (value > 0) instruction.kernel = FindByNumberKernel(op, computed);
+        if (const auto cheaper = Cheaper(node, value)) {
+          const Ref<Tensor> number = divisor.dtype == DType::kInt64
+                                         ? Tensor::Scalar<int64_t>(cheaper->second)
+                                         : Tensor::Scalar(static_cast<int32_t>(cheaper->second));
+          if (Ref<Tensor> block = BlockOf(*number)) {
+            op = cheaper->first;
+            instruction.kernel = nullptr;
+            operands[1] = add_tensor(-1, std::move(block));
+          }
         }
       }
       if (computed != given) {
@@ -153,7 +183,7 @@ void ExpressionPlan::Compile(int32_t root, Region* region) {
           scratch.push_back(operand.index);
         }
       }
-      instruction.kernel = FindElementKernel(op, computed);
+      if (instruction.kernel == nullptr) instruction.kernel = FindElementKernel(op, computed);
       instruction.to = node.dtype == given ? computed : node.dtype;
     }
     instruction.num_operands = static_cast<int32_t>(operands.size());
@@ -173,8 +203,8 @@ void ExpressionPlan::Compile(int32_t root, Region* region) {
     for (const int32_t index : scratch) free.push_back(index);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const int32_t input = node.inputs[k];
-      const bool again = std::find(node.inputs.begin(), node.inputs.begin() + static_cast<int64_t>(k),
-                                   input) != node.inputs.begin() + static_cast<int64_t>(k);
+      const auto here = node.inputs.begin() + static_cast<int64_t>(k);
+      const bool again = std::find(node.inputs.begin(), here, input) != here;
       const Operand place = places[input];
       if (!again && last_use[input] == i && place.kind == Operand::Kind::kRegister) {
         free.push_back(place.index);

@@ -238,7 +238,9 @@ class Step {
     char* to = static_cast<char*>(result->mutable_data());
     const size_t size = result->item_size();
     for (const int64_t place : places->span<int64_t>()) {
-      if (0 <= place && place < depth) std::memcpy(to + static_cast<size_t>(place) * size, one, size);
+      if (0 <= place && place < depth) {
+        std::memcpy(to + static_cast<size_t>(place) * size, one, size);
+      }
       to += static_cast<size_t>(depth) * size;
     }
     return result;

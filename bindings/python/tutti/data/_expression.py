@@ -151,7 +151,8 @@ class Expr:
         return int(np.prod(self.shape, dtype=np.int64))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
-        return f"<Expr {_native.expression_to_string(self._trace.handle, self._node)}: {self._known()}>"
+        text = _native.expression_to_string(self._trace.handle, self._node)
+        return f"<Expr {text}: {self._known()}>"
 
     @property
     def _kind(self) -> str:
@@ -159,7 +160,7 @@ class Expr:
 
     def _pair(self, name: str, a: Any, b: Any) -> "Expr":
         for other in (a, b):
-            if not isinstance(other, (Expr, bool, int, float, bytes, np.generic, np.ndarray, Tensor)):
+            if not isinstance(other, _OPERANDS):
                 return NotImplemented
         return self._trace.apply(name, [a, b])
 
@@ -239,7 +240,7 @@ class Expr:
 
     def __getitem__(self, index: Any) -> "Expr":
         parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) == 1 and (isinstance(parts[0], Expr) or isinstance(parts[0], (list, np.ndarray))):
+        if len(parts) == 1 and isinstance(parts[0], (Expr, list, np.ndarray)):
             return self.take(parts[0], axis=0)
         taken = sum(1 for part in parts if part is not None and part is not Ellipsis)
         if taken > self.ndim:
@@ -261,8 +262,8 @@ class Expr:
             elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
                 result = self._trace.apply("index", [result], [axis, int(part)])
             else:
-                raise TypeError(f"a placeholder is indexed by integers, slices, ... and None, or by "
-                                f"one array of integers, not by an object of type "
+                raise TypeError("a placeholder is indexed by integers, slices, ... and None, or by "
+                                "one array of integers, not by an object of type "
                                 f"{type(part).__name__}")
         return result
 
@@ -271,7 +272,8 @@ class Expr:
                                                                              dtype=dtype)
 
     def reshape(self, *shape: Any) -> "Expr":
-        dims = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        alone = len(shape) == 1 and not isinstance(shape[0], (int, np.integer))
+        dims = shape[0] if alone else shape
         return self._trace.apply("reshape", [self], [int(dim) for dim in dims])
 
     def ravel(self) -> "Expr":
@@ -354,8 +356,8 @@ class Expr:
         return self._trace.apply("as_string", [self])
 
     def to_number(self, dtype: Any = np.float32) -> "Expr":
-        """Of texts: the numbers that they are. A text that is none is an InvalidArgumentError of its
-        row."""
+        """Of texts: the numbers that they are. A text that is none is an InvalidArgumentError of
+        its row."""
         return self._trace.apply("to_number", [self], dtype=dtype)
 
     def string_length(self) -> "Expr":
@@ -380,7 +382,8 @@ class Expr:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
-            raise self._refuse(f"numpy.{ufunc.__name__} with {method if method != '__call__' else sorted(kwargs)}")
+            told = method if method != "__call__" else ", ".join(sorted(kwargs))
+            raise self._refuse(f"numpy.{ufunc.__name__} with {told}")
         if ufunc is np.true_divide:
             return self._divide(*inputs)
         if ufunc is np.positive:
@@ -403,6 +406,7 @@ def _method(name: str) -> Any:
     return lambda self, a, *args, **kwargs: getattr(a, name)(*args, **kwargs)
 
 
+_OPERANDS = (Expr, bool, int, float, bytes, np.generic, np.ndarray, Tensor)
 _FUNCTIONS: Dict[Any, Any] = {
     getattr(np, name): _method(name) for name in (
         "sum", "prod", "mean", "min", "max", "any", "all", "argmin", "argmax", "reshape", "ravel",
@@ -453,9 +457,9 @@ def expression(function: Callable[..., Any], element_spec: Any) -> Function:
     It runs without Python, on many elements at once, can be serialised, and takes no part in what
     `function` does besides: a counter counts once. element_spec: a TensorSpec of known rank, or a
     structure of some; the parts of a tuple are arguments of their own. The result: a structure of
-    placeholders, numbers and arrays. TypeError for what asks a placeholder for its value, such as an
-    `if`; InvalidArgumentError for operations, dtypes and shapes that do not fit. For Dataset.reduce
-    the element is a tuple of the state and an element.
+    placeholders, numbers and arrays. TypeError for what asks a placeholder for its value, such as
+    an `if`; InvalidArgumentError for operations, dtypes and shapes that do not fit. For
+    Dataset.reduce the element is a tuple of the state and an element.
     """
     if not callable(function):
         raise TypeError(f"expression: a function is needed, not an object of type "
@@ -474,6 +478,6 @@ def expression(function: Callable[..., Any], element_spec: Any) -> Function:
 def native(function: Any, dataset: Any, what: str) -> Any:
     """The expression of a function over the elements of a dataset."""
     if isinstance(function, Function):
-        raise TypeError(f"{what}: native=True traces a Python function; a Function says itself what "
-                        "it is")
+        raise TypeError(f"{what}: native=True traces a Python function; a Function says itself "
+                        "what it is")
     return expression(function, dataset.element_spec)

@@ -94,9 +94,9 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
   }
 
   /**
-   * The native function that `function` is: it is called once, now, with placeholders in the place of
-   * an element of `element`, a tensor of known rank or a structure of some, and what it does with
-   * them is what runs. INVALID_ARGUMENT for operations, dtypes and shapes that do not fit.
+   * The native function that `function` is: it is called once, now, with placeholders in the place
+   * of an element of `element`, a tensor of known rank or a structure of some, and what it does
+   * with them is what runs. INVALID_ARGUMENT for operations, dtypes and shapes that do not fit.
    */
   public static DatasetFunction expression(Function<Expr, Expr> function, Spec element) {
     return Expr.trace(function, element);

@@ -27,11 +27,11 @@ import org.tutti.internal.NativeObject;
  *
  * <p>Dataset.mapExpr, filterExpr and takeWhileExpr call a function once, with placeholders; what it
  * does with them is what runs: without Java, on many elements at once, and it can be serialised.
- * Operands are placeholders, Java's numbers and booleans, and Tensors. Numbers take the dtype of the
- * placeholder that they meet, and are an INVALID_ARGUMENT where that does not hold them; so are two
- * dtypes: cast one. Integers wrap; floorDiv and mod round down. A zero divisor of integers is an
- * INVALID_ARGUMENT of its row alone. A placeholder is for the function that it was given to, and for
- * its thread: FAILED_PRECONDITION elsewhere.
+ * Operands are placeholders, Java's numbers and booleans, and Tensors. Numbers take the dtype of
+ * the placeholder that they meet, and are an INVALID_ARGUMENT where that does not hold them; so are
+ * two dtypes: cast one. Integers wrap; floorDiv and mod round down. A zero divisor of integers is
+ * an INVALID_ARGUMENT of its row alone. A placeholder is for the function that it was given to, and
+ * for its thread: FAILED_PRECONDITION elsewhere.
  */
 public final class Expr {
   /** The nodes of one trace. */
@@ -113,7 +113,8 @@ public final class Expr {
     trace.check();
     if (parts != null) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
-          what + ": a component is needed, not a structure of " + parts.size() + "; get() gives one");
+          what + ": a component is needed, not a structure of " + parts.size()
+              + "; get() gives one");
     }
     return node;
   }
@@ -137,8 +138,8 @@ public final class Expr {
   }
 
   /**
-   * The operation of that name (tutti/expression.h lists them) of this and `others`, told numbers, a
-   * dtype (null: none) and a text; the methods below are such operations.
+   * The operation of that name (tutti/expression.h lists them) of this and `others`, told numbers,
+   * a dtype (null: none) and a text; the methods below are such operations.
    */
   public Expr operation(String name, Object[] others, long[] numbers, DType dtype, boolean keepDims,
       String text) {
@@ -349,7 +350,7 @@ public final class Expr {
     return operation("decode_raw", new Object[0], new long[0], dtype, false, "");
   }
 
-  /** Of bytes: component `leaf`, in the order of names, of what DatasetFunction.parseExample gives. */
+  /** Of bytes: component `leaf`, in the order of names, of what parseExample gives. */
   public Expr call(DatasetFunction function, long leaf) {
     return new Expr(trace, Native.expression_add_call(trace, function, leaf("call"), leaf));
   }
@@ -413,8 +414,9 @@ public final class Expr {
     try {
       final Expr result = function.apply(placeholder(trace, input, new long[1]));
       if (result == null || result.trace != trace) {
-        throw TuttiException.of(Code.INVALID_ARGUMENT, "a traced function gives what it computes of "
-            + "the placeholder that it is given, and it gave " + result);
+        throw TuttiException.of(Code.INVALID_ARGUMENT,
+            "a traced function gives what it computes of the placeholder that it is given, and it "
+                + "gave " + result);
       }
       try (Value nodes = Value.of(result.nodes())) {
         return DatasetFunction.at(Native.expression_function(trace, nodes));
