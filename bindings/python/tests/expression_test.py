@@ -88,7 +88,7 @@ class ExpressionTest(unittest.TestCase):
         self.assertEqual(first["one"].dtype, np.int32)
         Point = collections.namedtuple("Point", "x y")
         points = Dataset.from_tensor_slices(Point(np.arange(3), np.arange(3)))
-        swapped = points.map(lambda x, y: Point(y + 1, x), native=True)
+        swapped = points.map(lambda p: Point(p.y + 1, p.x), native=True)
         self.assertEqual(list(swapped)[2], Point(3, 2))
         sum_of = expression(lambda state, x: state + x, (TensorSpec((), np.int64),) * 2)
         self.assertEqual(Dataset.range(5).reduce(np.int64(0), sum_of), 10)
@@ -113,7 +113,7 @@ class ExpressionTest(unittest.TestCase):
                 (lambda x: np.asarray(x), "numpy.asarray"), (lambda x: list(x), "scalar"),
                 (lambda x: np.sort(x), "numpy.sort, which no expression has"),
                 (lambda x: np.add.reduce(x), "numpy.add with reduce"),
-                (lambda x: np.arange(3)[x], "index"), (lambda x: {x: 1}, "unhashable"),
+                (lambda x: np.arange(3)[x], "placeholder"), (lambda x: {x: 1}, "unhashable"),
                 (lambda x: x + "a", "unsupported operand")):
             with self.assertRaisesRegex(TypeError, why):
                 numbers.map(function, native=True)

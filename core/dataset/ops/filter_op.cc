@@ -100,7 +100,7 @@ class FilterStage final : public Stage {
     int64_t rows = std::min(wanted, kMaxSlabRows);
     if (!node().has_host_functions() && judged_ >= kEnoughToTell) {
       const int64_t kept = std::max<int64_t>({1, kept_, judged_ / kMostTimes});
-      rows = rows * judged_ / kept + rows / 8;
+      rows = rows * judged_ / kept + (kept_ == judged_ ? 0 : rows / 8);
     }
     return std::min(rows, kMaxSlabRows);
   }

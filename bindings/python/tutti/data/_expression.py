@@ -109,6 +109,9 @@ class Expr:
     """
 
     __slots__ = ("_trace", "_node", "_spec")
+    _trace: _Trace
+    _node: int
+    _spec: Optional[TensorSpec]
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
@@ -126,8 +129,7 @@ class Expr:
     def _known(self) -> TensorSpec:
         if self._spec is None:
             self._spec = _native.expression_spec(self._trace.handle, self._node)
-        spec: TensorSpec = self._spec
-        return spec
+        return self._spec
 
     @property
     def dtype(self) -> Any:
