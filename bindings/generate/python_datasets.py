@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Type, Union
 
 from tutti import _arguments, _native
 from tutti._specs import TensorSpec
+from tutti.data import _expression
 from tutti.data._function import Function, function_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def signature(op: Op) -> List[str]:
     texts = ["self", *(parameter(op, a) for a in op.arguments), *accepted,
              "name: Optional[str] = None"]
     if any(a.kind == "function" for a in op.arguments):
-        texts += ["*", "slab: bool = False"]
+        texts += ["*", "slab: bool = False", "native: bool = False"]
     return texts
 
 
@@ -112,7 +113,8 @@ def method(op: Op) -> str:
     text = "\n" + head + ("\n" + " " * len(head)).join(parameters) + "\n"
     doc = CODES.sub(lambda code: code[0].title().replace("_", "") + "Error", op.doc("python"))
     if any(a.kind == "function" for a in op.arguments):
-        doc += " With slab=True the function gets many rows at once and gives a vector of booleans."
+        doc += (" With slab=True the function gets many rows at once and gives a vector of "
+                "booleans; with native=True it is traced, as in map.")
     example = op.settings.get("example", {}).get("python", [])
     quoted = textwrap.wrap(f'"""{doc}' + ("" if example else '"""'), 91, break_long_words=False)
     if example:
@@ -129,7 +131,9 @@ def method(op: Op) -> str:
                 raise TableError(f"{op.function.where}: {op.function.name}: expected function = "
                                  f"\"predicate\" in api.toml, [dataset.{op.name}], found "
                                  f"{op.settings.get('function')!r}; others are written by hand")
-            text += (f"        function = function_of({given}, slab, TensorSpec((), bool), name)\n")
+            text += (f"        function = (_expression.native({given}, self, \"{op.name}\") "
+                     "if native else\n                    "
+                     f"function_of({given}, slab, TensorSpec((), bool), name))\n")
             arguments.append("function._handle")
         elif a.kind == "dataset":
             text += (f"        other = _arguments.handle_of(\"{op.name}: {given}\", {given}, "

@@ -30,6 +30,7 @@ class DistributedDataset;
 class DistributedIterator;
 class ElementSpec;
 class Environment;
+class Expression;
 class Function;
 class Future;
 class Iterator;
@@ -74,6 +75,7 @@ TUTTI_DEFINE_HANDLE_(tutti_dataset, Dataset)
 TUTTI_DEFINE_HANDLE_(tutti_device_spec, DeviceSpecHandle)
 TUTTI_DEFINE_HANDLE_(tutti_distributed_dataset, DistributedDataset)
 TUTTI_DEFINE_HANDLE_(tutti_distributed_iterator, DistributedIterator)
+TUTTI_DEFINE_HANDLE_(tutti_expression, Expression)
 TUTTI_DEFINE_HANDLE_(tutti_function, Function)
 TUTTI_DEFINE_HANDLE_(tutti_future, Future)
 TUTTI_DEFINE_HANDLE_(tutti_iterator, Iterator)

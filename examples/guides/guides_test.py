@@ -51,6 +51,12 @@ class GuidesTest(unittest.TestCase):
                          ["in place: [1. 1. 1. 1.]", "of the dataset: False",
                           "your own copy: True", "shared: 1.0"])
 
+    def test_native_functions(self):
+        said = python("native_functions.py")
+        self.assertIn("native (x[1] != 2)", said[2])
+        self.assertEqual(said[3:], ["(2, 8, 8) True [0 1]", "(1, 8, 8) True [3]",
+                                    "if, while, and, or, not"])
+
     def test_elastic(self):
         for language, program in ELASTIC.items():
             with self.subTest(language):

@@ -63,7 +63,8 @@ SUB_ROOMS = {
         "exec": ["graph"],
         "records": ["exec"],
         "example": ["exec"],
-        "ops": ["records", "example"],
+        "expression": ["example"],
+        "ops": ["records", "expression"],
         "shard": ["ops"],
         "testing": ["shard"],
     },
@@ -84,6 +85,7 @@ VISITORS = {
     "dataset/exec": ["strategy", "runtime", "capi"],
     "dataset/records": ["capi"],
     "dataset/example": ["capi"],
+    "dataset/expression": ["capi"],
     "dataset/shard": ["strategy"],
 }
 

@@ -88,6 +88,7 @@ GO_TEXTS(value_count, values)
 }
 %apply (size_t rank, const int64_t *dims) { (size_t end_count, const int64_t *ends),
                                             (size_t dtype_count, const int64_t *dtypes),
+                                            (size_t number_count, const int64_t *numbers),
                                             (size_t stride_count, const int64_t *strides),
                                             (size_t rank_count, const int64_t *send_rows),
                                             (size_t received_count, int64_t *received_rows) };

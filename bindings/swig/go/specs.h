@@ -132,6 +132,26 @@ inline int64_t spec_leaf_dim(const tutti_spec *spec, int64_t leaf, int64_t axis)
   return tutti_spec_get_leaf_dims(spec, static_cast<size_t>(leaf))[axis];
 }
 
+// ---- the structure of a spec, whose nodes go by the places of children on the way to them
+
+inline const tutti_treespec *NodeAt(const tutti_spec *spec, size_t rank, const int64_t *dims) {
+  const tutti_treespec *node = tutti_spec_get_treespec(spec);
+  for (size_t i = 0; i < rank; ++i) {
+    node = tutti_treespec_get_child(node, static_cast<size_t>(dims[i]));
+  }
+  return node;
+}
+inline int32_t spec_node_kind(const tutti_spec *spec, size_t rank, const int64_t *dims) {
+  return tutti_treespec_get_kind(NodeAt(spec, rank, dims));
+}
+inline int64_t spec_node_child_count(const tutti_spec *spec, size_t rank, const int64_t *dims) {
+  return static_cast<int64_t>(tutti_treespec_get_child_count(NodeAt(spec, rank, dims)));
+}
+inline const char *spec_node_key(const tutti_spec *spec, size_t rank, const int64_t *dims,
+                                 int64_t index) {
+  return tutti_treespec_get_key(NodeAt(spec, rank, dims), static_cast<size_t>(index));
+}
+
 }  // namespace tutti_go
 
 #endif  // TUTTI_BINDINGS_SWIG_GO_SPECS_H_

@@ -255,7 +255,8 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 }
 %typemap(freearg) (size_t rank, const int64_t *dims) ""
 %apply (size_t rank, const int64_t *dims) { (size_t rank_count, const int64_t *send_rows),
-                                            (size_t dtype_count, const int64_t *dtypes) };
+                                            (size_t dtype_count, const int64_t *dtypes),
+                                            (size_t number_count, const int64_t *numbers) };
 /* Written back after the call. */
 %typemap(jni) (size_t received_count, int64_t *received_rows) "jlongArray"
 %typemap(jtype) (size_t received_count, int64_t *received_rows) "long[]"

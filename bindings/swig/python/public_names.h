@@ -27,6 +27,7 @@ inline std::string PublicName(std::string_view name) {
       {"device_spec_", "DeviceSpec"},
       {"distributed_dataset_", "DistributedDataset"},
       {"distributed_iterator_", "DistributedIterator"},
+      {"expression_", "Expression"},
       {"function_", "Function"},
       {"future_", "Future"},
       {"iterator_", "Iterator"},

@@ -486,7 +486,8 @@ IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
   $2 = dims.data();
 }
 
-%apply (size_t rank, const int64_t *dims) { (size_t dtype_count, const int64_t *dtypes) };
+%apply (size_t rank, const int64_t *dims) { (size_t dtype_count, const int64_t *dtypes),
+                                            (size_t number_count, const int64_t *numbers) };
 
 %typemap(in) (size_t rank_count, const int64_t *send_rows) (std::vector<int64_t> rows) {
   if (!tutti_python::EachItem($input, [&](PyObject *item) {

@@ -42,6 +42,7 @@ typedef struct tutti_dataset tutti_dataset;
 typedef struct tutti_device_spec tutti_device_spec;
 typedef struct tutti_distributed_dataset tutti_distributed_dataset;
 typedef struct tutti_distributed_iterator tutti_distributed_iterator;
+typedef struct tutti_expression tutti_expression;
 typedef struct tutti_function tutti_function;
 typedef struct tutti_future tutti_future;
 typedef struct tutti_iterator tutti_iterator;

@@ -50,6 +50,7 @@
 #include <tutti/debugging.h>
 #include <tutti/device.h>
 #include <tutti/distributed.h>
+#include <tutti/expression.h>
 #include <tutti/extended.h>
 #include <tutti/function.h>
 #include <tutti/future.h>

@@ -44,7 +44,8 @@ std::string ExplainNode(const Node& node, int32_t depth) {
   for (const Ref<Function>& function : node.functions()) {
     const std::string_view name = function->name();
     arguments +=
-        Format("{}function {}", arguments.empty() ? "" : ", ", name.empty() ? "(unnamed)" : name);
+        Format("{}{} {}", arguments.empty() ? "" : ", ",
+               function->calls_host() ? "callback" : "native", name.empty() ? "(unnamed)" : name);
   }
   const Ref<const ElementSpec> spec = node.element_spec();
   std::string line =

@@ -191,7 +191,7 @@ TEST_F(Definition, ExplainTellsThePlan) {
       dataset->Explain(),
       "batch(batch_size=3, drop_remainder=false): 4 elements of a spec that the first element "
       "tells\n"
-      "  map 'plus'(num_parallel_calls=0, function add_one): 10 elements of a spec that the "
+      "  map 'plus'(num_parallel_calls=0, callback add_one): 10 elements of a spec that the "
       "first element tells\n"
       "    shuffle(buffer_size=4, seed=7, seed_given=true, reshuffle_each_iteration=true): 10 "
       "elements of int64[]\n"

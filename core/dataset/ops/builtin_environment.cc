@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/dataset/example/parse_example.h"
+#include "core/dataset/expression/expression_function.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/function/function_registry.h"
 
@@ -14,8 +15,11 @@ Ref<DatasetEnvironment> DatasetEnvironment::Create(Ref<Environment> environment,
   Ref<DatasetEnvironment> made =
       MakeRef<DatasetEnvironment>(std::move(environment), std::move(functions));
   AddBuiltinOps(&made->ops_);
-  // A registry that several environments share knows the kind already.
-  if (made->functions_) (void)AddParseExampleKind(made->functions_.get());
+  // A registry that several environments share knows the kinds already.
+  if (made->functions_) {
+    (void)AddParseExampleKind(made->functions_.get());
+    (void)AddExpressionKind(made->functions_.get());
+  }
   return made;
 }
 

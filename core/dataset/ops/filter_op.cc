@@ -32,14 +32,23 @@ class FilterStage final : public Stage {
       if (!slab->status.ok()) return;
       Slab in;
       // Nobody knows how many rows it takes to find what is wanted.
-      rows_.Pull(Demand::Made(std::min(demand.max_rows, kMaxSlabRows), kNoHorizon), options, &in);
+      rows_.Pull(Demand::Made(RowsFor(demand.max_rows), kNoHorizon), options, &in);
       PredicateRows::Verdicts verdicts = predicate_.Judge(in, index_, false, options);
       std::vector<int64_t> kept;
+      kept.reserve(verdicts.flags.size());
       for (size_t i = 0; i < verdicts.flags.size(); ++i) {
         if (verdicts.flags[i] != 0) kept.push_back(static_cast<int64_t>(i));
       }
-      index_ += verdicts.used;
+      judged_ += verdicts.used;
+      kept_ += static_cast<int64_t>(kept.size());
       Status status = std::move(verdicts.status);
+      if (static_cast<int64_t>(kept.size()) > demand.max_rows) {
+        // What is behind the last one that is wanted comes again.
+        kept.resize(static_cast<size_t>(demand.max_rows));
+        verdicts.used = kept.back() + 1;
+        status = OkStatus();
+      }
+      index_ += verdicts.used;
       bool end = false;
       if (verdicts.used == in.rows && status.ok()) {
         status = in.status;
@@ -83,11 +92,27 @@ class FilterStage final : public Stage {
   }
 
  private:
+  // How many rows are asked for to find `wanted`: as many, and where no function of the host is
+  // called for them as many as it took so far, so that what comes out is not smaller and smaller.
+  int64_t RowsFor(int64_t wanted) const {
+    constexpr int64_t kEnoughToTell = 256;
+    constexpr int64_t kMostTimes = 64;
+    int64_t rows = std::min(wanted, kMaxSlabRows);
+    if (!node().has_host_functions() && judged_ >= kEnoughToTell) {
+      const int64_t kept = std::max<int64_t>({1, kept_, judged_ / kMostTimes});
+      rows = rows * judged_ / kept + (kept_ == judged_ ? 0 : rows / 8);
+    }
+    return std::min(rows, kMaxSlabRows);
+  }
+
   Clock& clock_;
   MemoryAccount* const account_;
   InputRows rows_;
   PredicateRows predicate_;
   int64_t index_ = 0;  // of the next element of the input
+  // So far, which only says how many rows it takes.
+  int64_t judged_ = 0;
+  int64_t kept_ = 0;
 };
 
 int64_t FilterCardinality(const Node&) { return kUnknownCardinality; }

@@ -21,6 +21,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/dataset/example/parse_example.h"
+#include "core/dataset/expression/expression_function.h"
 #include "core/dataset/graph/graph_fingerprint.h"
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/snapshot_files.h"
@@ -205,6 +206,21 @@ class GoldenPipelines : public DatasetTest {
         {.data = &generated_, .name = "next"});
     return Ok(Dataset::FromGenerator(datasets_, start, next, Int64Scalar()));
   }
+  // Of x: (2 x + [1, 2], whether x > 3).
+  static Ref<Function> TwicePlus() {
+    const Ref<Expression> trace =
+        Expression::Create(ElementSpec::OfTensor(DType::kInt64, Shape())).value();
+    const auto number = [&](int64_t value) {
+      return trace->Constant(Tensor::Scalar(value), true).value();
+    };
+    const int64_t x = trace->Parameter(0).value();
+    const int64_t twice = trace->Apply("multiply", {{x, number(2)}}, {}).value();
+    const int64_t table = trace->Constant(Tensor::Vector<int64_t>({1, 2}), false).value();
+    const int64_t sums = trace->Apply("add", {{twice, table}}, {}).value();
+    const int64_t large = trace->Apply("greater", {{x, number(3)}}, {}).value();
+    const Ref<const TreeSpec> leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+    return MakeExpressionFunction(*trace, TreeSpec::Tuple({leaf, leaf}), {{sums, large}}).value();
+  }
   Ref<Dataset> Parsed(const std::vector<std::string>& examples = {"", ""}) {
     const Ref<Tensor> none = Tensor::Vector<int64_t>({4, 5});
     const Ref<Function> parse = MakeParseExample({{"x", DType::kInt64, Shape({2}), none}}).value();
@@ -316,6 +332,7 @@ class GoldenPipelines : public DatasetTest {
                        2};
          }},
         {"map", [this] { return Case{Ok(Range(6)->Map(Registered("add_one"))), 2}; }},
+        {"map.expression", [this] { return Case{Ok(Range(6)->Map(TwicePlus())), 2}; }},
         {"map.first_element_made_to_learn_the_spec",
          [this] { return Case{Ok(Range(3)->Map(Registered("add_one_later_known"))), 0}; }},
         {"map.parallel",

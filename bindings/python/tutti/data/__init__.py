@@ -15,6 +15,7 @@ from tutti._values import Optional
 from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset,
                                  FixedLengthRecordDataset, Iterator, TextLineDataset,
                                  TFRecordDataset, Variant)
+from tutti.data._expression import Expr, expression
 from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
@@ -22,13 +23,13 @@ from tutti.data._records import ExampleWriter, TFRecordWriter
 from tutti.data import experimental
 
 __all__ = [
-    "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "ExampleWriter",
+    "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "ExampleWriter", "Expr",
     "FixedLenFeature",
     "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "IteratorSpec",
     "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "RaggedTensorSpec",
     "SparseTensorSpec", "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset",
     "UNKNOWN_CARDINALITY", "Variant", "VariantSpec",
-    "experimental", "parse_example", "register_function", "registered_function",
+    "experimental", "expression", "parse_example", "register_function", "registered_function",
     "unregister_function",
 ]
 

@@ -11,7 +11,7 @@ from tutti import _arguments, _dtypes, _native, _scope, _values, errors
 from tutti._device import place
 from tutti._specs import TensorSpec
 from tutti._tensor import Tensor
-from tutti.data import _code, _padding, _state
+from tutti.data import _code, _expression, _padding, _state
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._records import compression_number
@@ -291,7 +291,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
     def map(self, map_func: Union[Callable[..., Any], Function],
             num_parallel_calls: Optional[int] = None,
             deterministic: Optional[bool] = None, name: Optional[str] = None, *,
-            slab: bool = False, output_signature: Any = None) -> "Dataset":
+            slab: bool = False, output_signature: Any = None,
+            native: bool = False) -> "Dataset":
         """Every element replaced by what `map_func` makes of it.
 
         The parts of a tuple are arguments of their own; a dict or a list is one. With slab=True the
@@ -305,10 +306,15 @@ class Dataset(Transformations, _arguments.NamesNearest):
         comes out of the iterator as itself.
         Inside it only building calls are allowed, no iteration.
 
+        native=True: the function is traced, as by tutti.data.expression: called once, now, with
+        placeholders (Expr), and what it does with them runs without Python. TypeError and
+        InvalidArgumentError where that cannot be.
+
         >>> [int(number) for number in tutti.data.Dataset.range(4).map(lambda x: x * x)]
         [0, 1, 4, 9]
         """
-        function = function_of(map_func, slab, output_signature, name)
+        function = (_expression.native(map_func, self, "map") if native else
+                    function_of(map_func, slab, output_signature, name))
         return self._of(_native.dataset_map(self._handle, function._handle,
                                             num_parallel_calls or 0, deterministic, name))
 

@@ -22,18 +22,20 @@ class Function:
     Tensor.convert; without it the first row decides.
     """
 
-    __slots__ = ("_handle",)
+    __slots__ = ("_handle", "_features")
 
     def __init__(self, function: Callable[..., Any], *, slab: bool = False,
                  output_signature: Any = None, name: Optional[str] = None):
         self._handle = _native.function_create(
             function, name or getattr(function, "__name__", None), _code.fingerprint(function),
             output_signature, slab)
+        self._features: Optional[Sequence[str]] = None
 
     @classmethod
-    def _of(cls, handle: Any) -> "Function":
+    def _of(cls, handle: Any, features: Optional[Sequence[str]] = None) -> "Function":
         made = cls.__new__(cls)
         made._handle = handle
+        made._features = features  # what parse_example reads
         return made
 
 
@@ -105,4 +107,4 @@ def parse_example(features: Mapping[str, Any], example: Any = None) -> Function:
             given = _native._array_of(default, True)
             default = np.array(np.broadcast_to(given, feature.shape))
         described.append((key, number, feature.shape, default))
-    return Function._of(_native.function_parse_example(described))
+    return Function._of(_native.function_parse_example(described), list(features))

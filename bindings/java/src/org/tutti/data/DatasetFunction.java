@@ -2,6 +2,7 @@ package org.tutti.data;
 
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Function;
 import org.tutti.DType;
 import org.tutti.Spec;
 import org.tutti.Tensor;
@@ -90,6 +91,19 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
         }
       }
     }
+  }
+
+  /**
+   * The native function that `function` is: it is called once, now, with placeholders in the place
+   * of an element of `element`, a tensor of known rank or a structure of some, and what it does
+   * with them is what runs. INVALID_ARGUMENT for operations, dtypes and shapes that do not fit.
+   */
+  public static DatasetFunction expression(Function<Expr, Expr> function, Spec element) {
+    return Expr.trace(function, element);
+  }
+
+  static DatasetFunction at(long address) {
+    return new DatasetFunction(Box.at(address));
   }
 
   @Override

@@ -1,0 +1,485 @@
+"""Functions that are traced: called once with placeholders, whose operations run natively."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from tutti import _dtypes, _native, errors
+from tutti._specs import TensorSpec
+from tutti._tensor import Tensor
+from tutti.data._function import Function
+
+_MISSING = -(1 << 63)
+
+# NumPy's functions of one or two elements, by the operation that they are.
+_UFUNCS: Dict[Any, str] = {
+    getattr(np, name): name for name in (
+        "add", "subtract", "multiply", "floor_divide", "remainder", "power", "minimum", "maximum",
+        "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "equal",
+        "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
+        "logical_xor", "logical_not", "negative", "absolute", "sign", "square", "invert", "sqrt",
+        "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "floor", "ceil", "trunc",
+        "rint", "isnan", "isinf", "isfinite")}
+
+_Axis = Union[None, int, Sequence[int]]
+
+
+class _Trace:
+    """The nodes of one trace, which lives as long as the call of the function, on its thread."""
+
+    def __init__(self, spec: Any):
+        self.handle = _native.expression_create(spec)
+        self.thread = threading.get_ident()
+        self.alive = True
+
+    def check(self) -> None:
+        if not self.alive:
+            raise errors.FailedPreconditionError(
+                "a placeholder was used after the function that it was given to had returned; what "
+                "is kept of a trace is its result")
+        if threading.get_ident() != self.thread:
+            raise errors.FailedPreconditionError(
+                "a placeholder was used on another thread than the one that traces")
+
+    def apply(self, name: str, inputs: Sequence[Any], numbers: Sequence[int] = (),
+              dtype: Any = None, keep_dims: bool = False, text: str = "") -> "Expr":
+        self.check()
+        nodes = [self.node(value, name) for value in inputs]
+        number = _dtypes.INVALID if dtype is None else _dtypes.number_of(dtype)
+        return Expr._of(self, _native.expression_add_operation(
+            self.handle, name, nodes, list(numbers), number, keep_dims, text))
+
+    def node(self, value: Any, what: str) -> int:
+        """The node of an operand: a placeholder's own, a number that adapts, or a tensor."""
+        if isinstance(value, Expr):
+            if value._trace is not self:
+                raise errors.InvalidArgumentError(
+                    f"{what}: a placeholder of another trace is used; a function that is traced "
+                    "inside another one takes only its own")
+            return value._node
+        weak = type(value) in (bool, int, float)
+        if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+            raise errors.InvalidArgumentError(f"{what}: {value} is an integer of no dtype")
+        if weak:
+            wide = np.uint64 if type(value) is int and value >= 1 << 63 else \
+                {bool: np.bool_, int: np.int64, float: np.float64}[type(value)]
+            value = np.asarray(value, wide)
+        node: int = _native.expression_add_constant(self.handle, value, weak)
+        return node
+
+
+def _axes(axis: _Axis) -> List[int]:
+    if axis is None:
+        return []
+    return [int(axis)] if isinstance(axis, (int, np.integer)) else [int(a) for a in axis]
+
+
+def _binary(name: str, reflected: bool = False) -> Any:
+    def apply(self: "Expr", other: Any) -> "Expr":
+        return self._pair(name, other, self) if reflected else self._pair(name, self, other)
+
+    return apply
+
+
+def _unary(name: str) -> Any:
+    def apply(self: "Expr") -> "Expr":
+        return self._trace.apply(name, [self])
+
+    return apply
+
+
+class Expr:
+    """A placeholder: a component of an element that is not there yet, or what was computed of some.
+
+    It has `dtype` and `shape` of one row (None where a size is not known), Python's operators,
+    basic indexing (integers, slices, `...`, None), an array of integers or a placeholder of some
+    as an index of axis 0, and what NumPy has for arrays: numpy.add, sqrt, exp, where, sum, mean,
+    concatenate, stack, take, reshape, clip and so on take it. What it cannot be is known: `if`,
+    `while`, `and`, `or`, `not`, int(), float(), numpy.asarray and iteration over an axis whose size
+    is not known are errors that say so (TypeError).
+
+    Numbers of Python take the dtype of the placeholder that they meet, and are an
+    InvalidArgumentError where that does not hold them; two dtypes are one, too: astype() casts.
+    Integers wrap; `//` and `%` are as Python's; `/` of integers is in float64; sums and products of
+    integers are in int64 or uint64, and means of them in float64. A zero divisor of integers is an
+    InvalidArgumentError of the row alone, as it comes out of the iterator.
+    """
+
+    __slots__ = ("_trace", "_node", "_spec")
+    _trace: _Trace
+    _node: int
+    _spec: Optional[TensorSpec]
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        raise TypeError("an Expr is made by tracing: Dataset.map(function, native=True), or "
+                        "tutti.data.expression(function, spec)")
+
+    @classmethod
+    def _of(cls, trace: _Trace, node: int) -> "Expr":
+        made = cls.__new__(cls)
+        made._trace = trace
+        made._node = node
+        made._spec = None
+        return made
+
+    def _known(self) -> TensorSpec:
+        if self._spec is None:
+            self._spec = _native.expression_spec(self._trace.handle, self._node)
+        return self._spec
+
+    @property
+    def dtype(self) -> Any:
+        return self._known().dtype
+
+    @property
+    def shape(self) -> Tuple[Optional[int], ...]:
+        """Of one row."""
+        shape = self._known().shape
+        assert shape is not None
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        if None in self.shape:
+            raise TypeError(f"{self!r} has a size that is not known while it is traced")
+        return int(np.prod(self.shape, dtype=np.int64))  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        text = _native.expression_to_string(self._trace.handle, self._node)
+        return f"<Expr {text}: {self._known()}>"
+
+    @property
+    def _kind(self) -> str:
+        return getattr(self.dtype, "kind", "")
+
+    def _pair(self, name: str, a: Any, b: Any) -> "Expr":
+        for other in (a, b):
+            if not isinstance(other, _OPERANDS):
+                return NotImplemented
+        return self._trace.apply(name, [a, b])
+
+    # ---- operators
+
+    __add__, __radd__ = _binary("add"), _binary("add", True)
+    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", True)
+    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", True)
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", True)
+    __mod__, __rmod__ = _binary("remainder"), _binary("remainder", True)
+    __pow__, __rpow__ = _binary("power"), _binary("power", True)
+    __and__, __rand__ = _binary("bitwise_and"), _binary("bitwise_and", True)
+    __or__, __ror__ = _binary("bitwise_or"), _binary("bitwise_or", True)
+    __xor__, __rxor__ = _binary("bitwise_xor"), _binary("bitwise_xor", True)
+    __lshift__, __rlshift__ = _binary("left_shift"), _binary("left_shift", True)
+    __rshift__, __rrshift__ = _binary("right_shift"), _binary("right_shift", True)
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")
+    __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
+
+    def __pos__(self) -> "Expr":
+        return self
+
+    def __truediv__(self, other: Any) -> "Expr":
+        return self._divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> "Expr":
+        return self._divide(other, self)
+
+    def _divide(self, a: Any, b: Any) -> "Expr":
+        """Integers are divided in float64."""
+        if self._kind in ("i", "u"):
+            a, b = (x.astype(np.float64) if isinstance(x, Expr) and x._kind in ("i", "u")
+                    else np.asarray(x, np.float64) if getattr(x, "dtype", None) is not None
+                    and not isinstance(x, Expr) and x.dtype.kind in ("i", "u") else x
+                    for x in (a, b))
+        return self._pair("divide", a, b)
+
+    # ---- what is not known while it is traced
+
+    def _refuse(self, what: str) -> TypeError:
+        return TypeError(
+            f"{what}: {self!r} is a placeholder, whose value is not known while the function is "
+            "traced; numpy.where chooses between two values, & | ~ stand for and, or, not, and "
+            "without native=True the function is called for each element")
+
+    def __bool__(self) -> bool:
+        raise self._refuse("if, while, and, or, not")
+
+    def __int__(self) -> int:
+        raise self._refuse("int()")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()")
+
+    def __index__(self) -> int:
+        raise self._refuse("an index or range()")
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        raise self._refuse("numpy.asarray, or a function that no expression has")
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a scalar")
+        if self.shape[0] is None:
+            raise self._refuse("len()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator["Expr"]:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, item: Any) -> bool:
+        raise self._refuse("in")
+
+    # ---- elements in other places
+
+    def __getitem__(self, index: Any) -> "Expr":
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) == 1 and isinstance(parts[0], (Expr, list, np.ndarray)):
+            return self.take(parts[0], axis=0)
+        taken = sum(1 for part in parts if part is not None and part is not Ellipsis)
+        if taken > self.ndim:
+            raise IndexError(f"{taken} indices for {self!r}, which has {self.ndim} axes")
+        if Ellipsis not in [part for part in parts if not isinstance(part, (Expr, np.ndarray))]:
+            parts = parts + (Ellipsis,)
+        result, axis = self, 0
+        for part in parts:
+            if part is Ellipsis:
+                axis += self.ndim - taken
+            elif part is None:
+                result = self._trace.apply("expand_dims", [result], [axis])
+                axis += 1
+            elif isinstance(part, slice):
+                bounds = [_MISSING if bound is None else int(bound)
+                          for bound in (part.start, part.stop, part.step)]
+                result = self._trace.apply("slice", [result], [_MISSING] * (3 * axis) + bounds)
+                axis += 1
+            elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+                result = self._trace.apply("index", [result], [axis, int(part)])
+            else:
+                raise TypeError("a placeholder is indexed by integers, slices, ... and None, or by "
+                                "one array of integers, not by an object of type "
+                                f"{type(part).__name__}")
+        return result
+
+    def astype(self, dtype: Any) -> "Expr":
+        return self if _dtypes.same(self.dtype, dtype) else self._trace.apply("cast", [self],
+                                                                             dtype=dtype)
+
+    def reshape(self, *shape: Any) -> "Expr":
+        alone = len(shape) == 1 and not isinstance(shape[0], (int, np.integer))
+        dims = shape[0] if alone else shape
+        return self._trace.apply("reshape", [self], [int(dim) for dim in dims])
+
+    def ravel(self) -> "Expr":
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> "Expr":
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return self._trace.apply("transpose", [self], [int(axis) for axis in order or ()])
+
+    @property
+    def T(self) -> "Expr":
+        return self.transpose()
+
+    def take(self, indices: Any, axis: Optional[int] = None) -> "Expr":
+        table = self.ravel() if axis is None else self
+        places = indices if isinstance(indices, Expr) else np.asarray(indices)
+        return self._trace.apply("take", [table, places], [axis or 0])
+
+    def clip(self, min: Any = None, max: Any = None) -> "Expr":
+        result = self
+        if min is not None:
+            result = self._trace.apply("maximum", [result, min])
+        return result if max is None else self._trace.apply("minimum", [result, max])
+
+    # ---- folds
+
+    def _fold(self, name: str, axis: _Axis, keepdims: bool) -> "Expr":
+        return self._trace.apply(name, [self], _axes(axis), keep_dims=keepdims)
+
+    def _wide(self) -> "Expr":
+        if self._kind == "u":
+            return self.astype(np.uint64)
+        return self.astype(np.int64) if self._kind in ("i", "b") else self
+
+    def sum(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        return self._wide()._fold("sum", axis, keepdims)
+
+    def prod(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        return self._wide()._fold("prod", axis, keepdims)
+
+    def mean(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        real = self.astype(np.float64) if self._kind in ("i", "u", "b") else self
+        return real._fold("mean", axis, keepdims)
+
+    def min(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        return self._fold("min", axis, keepdims)
+
+    def max(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        return self._fold("max", axis, keepdims)
+
+    def any(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        return self._truth()._fold("any", axis, keepdims)
+
+    def all(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        return self._truth()._fold("all", axis, keepdims)
+
+    def _truth(self) -> "Expr":
+        return self if self._kind == "b" else self != 0
+
+    def argmin(self, axis: Optional[int] = None, keepdims: bool = False) -> "Expr":
+        return self._fold("argmin", axis, keepdims)
+
+    def argmax(self, axis: Optional[int] = None, keepdims: bool = False) -> "Expr":
+        return self._fold("argmax", axis, keepdims)
+
+    # ---- byte strings
+
+    def one_hot(self, depth: int, dtype: Any = np.float32) -> "Expr":
+        """Along a new last axis `depth` elements, 1 at the place that it is and 0 elsewhere."""
+        return self._trace.apply("one_hot", [self], [depth], dtype=dtype)
+
+    def decode_raw(self, dtype: Any) -> "Expr":
+        """Of byte strings: their bytes as numbers of `dtype`, along a new last axis."""
+        return self._trace.apply("decode_raw", [self], dtype=dtype)
+
+    def as_string(self) -> "Expr":
+        """Numbers as texts, in the form that tutti.strings.as_string gives them."""
+        return self._trace.apply("as_string", [self])
+
+    def to_number(self, dtype: Any = np.float32) -> "Expr":
+        """Of texts: the numbers that they are. A text that is none is an InvalidArgumentError of
+        its row."""
+        return self._trace.apply("to_number", [self], dtype=dtype)
+
+    def string_length(self) -> "Expr":
+        """Of byte strings: how many bytes each has, int32."""
+        return self._trace.apply("string_length", [self])
+
+    def join(self, *others: Any, separator: str = "") -> "Expr":
+        """Of byte strings: this one, then the others, with `separator` between them."""
+        return self._trace.apply("join_strings", [self, *others], text=separator)
+
+    def call(self, function: Function) -> Dict[str, "Expr"]:
+        """What tutti.data.parse_example makes of byte strings: its features by name."""
+        if not isinstance(function, Function) or function._features is None:
+            raise TypeError("call: the function that tutti.data.parse_example gives is needed, not "
+                            f"an object of type {type(function).__name__}")
+        self._trace.check()
+        return {key: Expr._of(self._trace, _native.expression_add_call(
+            self._trace.handle, function._handle, self._node, leaf))
+            for leaf, key in enumerate(sorted(function._features))}
+
+    # ---- NumPy
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            told = method if method != "__call__" else ", ".join(sorted(kwargs))
+            raise self._refuse(f"numpy.{ufunc.__name__} with {told}")
+        if ufunc is np.true_divide:
+            return self._divide(*inputs)
+        if ufunc is np.positive:
+            return inputs[0]
+        name = _UFUNCS.get(ufunc)
+        if name is None:
+            raise self._refuse(f"numpy.{ufunc.__name__}, which no expression has")
+        if name.startswith("logical_"):
+            inputs = tuple(x._truth() if isinstance(x, Expr) else x for x in inputs)
+        return self._trace.apply(name, inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        known = _FUNCTIONS.get(func)
+        if known is None:
+            raise self._refuse(f"numpy.{getattr(func, '__name__', func)}, which no expression has")
+        return known(self, *args, **kwargs)
+
+
+def _method(name: str) -> Any:
+    return lambda self, a, *args, **kwargs: getattr(a, name)(*args, **kwargs)
+
+
+_OPERANDS = (Expr, bool, int, float, bytes, np.generic, np.ndarray, Tensor)
+_FUNCTIONS: Dict[Any, Any] = {
+    getattr(np, name): _method(name) for name in (
+        "sum", "prod", "mean", "min", "max", "any", "all", "argmin", "argmax", "reshape", "ravel",
+        "transpose", "take", "clip")}
+_FUNCTIONS.update({
+    np.where: lambda self, condition, x, y: self._trace.apply("where", [condition, x, y]),
+    np.stack: lambda self, arrays, axis=0: self._trace.apply("stack", list(arrays), [axis]),
+    np.concatenate: lambda self, arrays, axis=0: self._trace.apply("concatenate", list(arrays),
+                                                                   [axis]),
+    np.expand_dims: lambda self, a, axis: self._trace.apply("expand_dims", [a], [axis]),
+    np.square: lambda self, x: self._trace.apply("square", [x]),
+    np.shape: lambda self, a: a.shape,
+    np.ndim: lambda self, a: a.ndim,
+})
+
+
+def _placeholders(trace: _Trace, spec: Any, leaves: Iterator[int]) -> Any:
+    if isinstance(spec, dict):
+        return {key: _placeholders(trace, spec[key], leaves) for key in sorted(spec)}
+    if isinstance(spec, tuple) and hasattr(spec, "_fields"):
+        return type(spec)(*(_placeholders(trace, part, leaves) for part in spec))
+    if isinstance(spec, (tuple, list)):
+        return type(spec)(_placeholders(trace, part, leaves) for part in spec)
+    return Expr._of(trace, _native.expression_add_parameter(trace.handle, next(leaves)))
+
+
+def _nodes(trace: _Trace, result: Any) -> Any:
+    """The structure of a result, with nodes in the place of its leaves. A list is one tensor, as it
+    is in an element."""
+    if isinstance(result, dict):
+        return {key: _nodes(trace, part) for key, part in result.items()}
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(_nodes(trace, part) for part in result))
+    if isinstance(result, tuple):
+        return tuple(_nodes(trace, part) for part in result)
+    if isinstance(result, list):
+        result = trace.apply("stack", result, [0])
+    return np.int64(trace.node(result, "the result of the traced function"))
+
+
+def expression(function: Callable[..., Any], element_spec: Any) -> Function:
+    """The native function that `function` is: it is called once, now, with placeholders (Expr) in
+    the place of an element of `element_spec`, and what it does with them is what runs.
+
+        double = tutti.data.expression(lambda x: x * 2, tutti.data.TensorSpec((), np.int64))
+        tutti.data.Dataset.range(4).map(double)                  # 0, 2, 4, 6
+
+    It runs without Python, on many elements at once, can be serialised, and takes no part in what
+    `function` does besides: a counter counts once. element_spec: a TensorSpec of known rank, or a
+    structure of some; the parts of a tuple are arguments of their own. The result: a structure of
+    placeholders, numbers and arrays. TypeError for what asks a placeholder for its value, such as
+    an `if`; InvalidArgumentError for operations, dtypes and shapes that do not fit. For
+    Dataset.reduce the element is a tuple of the state and an element.
+    """
+    if not callable(function):
+        raise TypeError(f"expression: a function is needed, not an object of type "
+                        f"{type(function).__name__}")
+    trace = _Trace(element_spec)
+    try:
+        element = _placeholders(trace, element_spec, iter(range(1 << 62)))
+        plain = type(element) is tuple
+        result = function(*element) if plain else function(element)
+        nodes = _nodes(trace, result)
+        return Function._of(_native.expression_function(trace.handle, nodes))
+    finally:
+        trace.alive = False
+
+
+def native(function: Any, dataset: Any, what: str) -> Any:
+    """The expression of a function over the elements of a dataset."""
+    if isinstance(function, Function):
+        raise TypeError(f"{what}: native=True traces a Python function; a Function says itself "
+                        "what it is")
+    return expression(function, dataset.element_spec)

@@ -1,0 +1,131 @@
+/* Expressions: functions over the elements of datasets that are data. They run without a callback,
+ * on many rows at once, can be serialised, and do the same in every process.
+ *
+ * An expression is put together node by node. Nodes are numbers, and what each gives, of one row,
+ * is known at once:
+ *
+ *   tutti_expression_create(spec, &trace);                       a dataset's tutti_spec
+ *   tutti_expression_add_parameter(trace, 0, &x);
+ *   tutti_expression_add_constant(trace, two, TUTTI_TRUE, &number);
+ *   tutti_expression_add_operation(trace, "multiply", 2, (int64_t[]){x, number}, NULL, &twice);
+ *   tutti_expression_create_function(trace, result, &function);  `result`: an integer, twice
+ *   tutti_dataset_map(&dataset, function, NULL);
+ *
+ * The operations, which are NumPy's unless said; shapes broadcast:
+ *
+ *   add subtract multiply minimum maximum power        of real numbers of one dtype
+ *   floor_divide remainder                             rounded down; the divisor's sign
+ *   divide sqrt exp expm1 log log1p sin cos tan tanh
+ *   floor ceil trunc rint; isnan isinf isfinite        of floats
+ *   negative absolute sign square                      of real numbers
+ *   bitwise_and bitwise_or bitwise_xor invert          of integers and booleans
+ *   left_shift right_shift                             of integers
+ *   equal not_equal less less_equal greater
+ *   greater_equal                                      of real numbers, booleans and bytes
+ *   logical_and logical_or logical_xor logical_not     of booleans
+ *   where                                              condition, then, else
+ *   cast                      `dtype`; as tutti_tensor_cast
+ *   reshape                   `numbers`: dims, of which one may be -1
+ *   transpose                 `numbers`: the axes in their new order; none: turned round
+ *   slice                     `numbers`: start, stop and step of each of the first axes, INT64_MIN
+ *                             for what is left out
+ *   index                     `numbers`: an axis, which goes, and the place along it
+ *   expand_dims               `numbers`: the axis that comes
+ *   stack concatenate         one or more inputs; `numbers`: the axis, by default 0
+ *   take                      a tensor, and integers as places; `numbers`: the axis, by default 0
+ *   sum prod min max mean
+ *   argmin argmax; any all    of numbers; of booleans. `numbers`: the axes, none for all;
+ *                             `keep_dims`. The dtype stays, places are int64; mean is of floats
+ *   one_hot                   `numbers`: the depth; `dtype`, by default float32. A place outside is
+ *                             a row of zeros
+ *   join_strings              one or more inputs of bytes; `text` between them
+ *   as_string string_length   as tutti_tensor_as_string without options; int32
+ *   to_number                 of bytes; `dtype`
+ *   decode_raw                of bytes, in which numbers of `dtype` lie in this machine's order
+ *
+ * Two dtypes do not meet: INVALID_ARGUMENT, cast one of them. Integers wrap. A zero divisor of an
+ * integer, a negative exponent of one, a place that is not there and a text that is no number are
+ * INVALID_ARGUMENT at iteration, for the row alone. float16 and bfloat16 are computed in float32
+ * and rounded after each operation. Rows do not depend on how many are computed at once. */
+#ifndef TUTTI_EXPRESSION_H_
+#define TUTTI_EXPRESSION_H_
+
+#include <tutti/function.h>
+
+TUTTI_BEGIN_DECLS
+
+/* An expression over elements of `input`, which are tensors of known rank in any structure:
+ * INVALID_ARGUMENT for others.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_create(const tutti_spec *input,
+                                                tutti_expression **out_expression);
+
+/* Leaf `leaf` of the element, in treespec order; OUT_OF_RANGE when there is none.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_add_parameter(tutti_expression *expression, int64_t leaf,
+                                                       int64_t *out_node);
+
+/* A tensor that is the same for every row. `weak`: it is a number of the program's, which becomes
+ * what it meets: an integer becomes any integer that holds it or a float, a float any float, a
+ * boolean stays one; beside nothing it is int32 (int64 where it has to be), float32 or bool.
+ * Default: it has the dtype that it has.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_add_constant(tutti_expression *expression,
+                                                      const tutti_tensor *value,
+                                                      tutti_tristate weak, int64_t *out_node);
+
+/* What an operation is told besides its inputs: see the table above. */
+typedef struct tutti_operation_options {
+  size_t struct_size;
+  size_t number_count;
+  const int64_t *numbers;
+  tutti_dtype dtype;
+  tutti_tristate keep_dims; /* default false */
+  const char *text;         /* default "" */
+} tutti_operation_options;
+#define TUTTI_OPERATION_OPTIONS_INIT \
+  { sizeof(tutti_operation_options), 0, NULL, 0, 0, NULL }
+
+/* The operation `name` of the table above. NOT_FOUND names all that there are, INVALID_ARGUMENT
+ * what was expected and found.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_add_operation(tutti_expression *expression,
+                                                       const char *name, size_t count,
+                                                       const int64_t *nodes,
+                                                       const tutti_operation_options *options,
+                                                       int64_t *out_node);
+
+/* Leaf `leaf` of what a native function, such as that of tutti_function_create_parse_example,
+ * makes of `node`. Several nodes of one call are computed once.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_add_call(tutti_expression *expression,
+                                                  const tutti_function *function, int64_t node,
+                                                  int64_t leaf, int64_t *out_node);
+
+/* The dtype and shape that a node has in one row.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_get_spec(const tutti_expression *expression, int64_t node,
+                                                  tutti_spec **out_spec);
+
+/* For people: "((x * 2) + 1)", shortened.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_to_string(const tutti_expression *expression, int64_t node,
+                                                   tutti_bytes **out_text);
+
+/* The function from an element to `result`, a structure whose leaves are nodes: integers. It
+ * takes rows and slabs alike, and can be serialised. The expression may go on growing, or be
+ * released.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_create_function(const tutti_expression *expression,
+                                                         const tutti_value *result,
+                                                         tutti_function **out_function);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_expression_retain(const tutti_expression *expression);
+
+/* Context: any. Threads: any. Since: 0.1. */
+TUTTI_API void tutti_expression_release(const tutti_expression *expression);
+
+TUTTI_END_DECLS
+
+#endif /* TUTTI_EXPRESSION_H_ */

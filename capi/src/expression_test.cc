@@ -1,0 +1,146 @@
+// Expressions from C: node by node into a pipeline, and what is refused.
+#include <string>
+#include <vector>
+
+#include "capi/src/c_test.h"
+
+namespace tutti::capi_test {
+namespace {
+
+using Trace = Handle<tutti_expression, tutti_expression_release>;
+using Fn = Function;
+using Element = Spec;
+using Number = Tensor;
+
+class ExpressionTest : public CInterfaceTest {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, 0, nullptr, &element_));
+    ASSERT_OK(tutti_expression_create(element_, &trace_));
+    ASSERT_OK(tutti_expression_add_parameter(trace_, 0, &x_));
+  }
+  int64_t Constant(int64_t number) {
+    Number tensor;
+    int64_t node = -1;
+    EXPECT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_INT64, 0, nullptr, &number,
+                                            sizeof(number), &tensor));
+    EXPECT_OK(tutti_expression_add_constant(trace_, tensor, TUTTI_TRUE, &node));
+    return node;
+  }
+  int64_t Of(const char *name, int64_t a, int64_t b) {
+    const int64_t nodes[] = {a, b};
+    int64_t node = -1;
+    EXPECT_OK(tutti_expression_add_operation(trace_, name, 2, nodes, nullptr, &node));
+    return node;
+  }
+  Fn Make(int64_t node) {
+    Number tensor;
+    Value result;
+    Fn function;
+    EXPECT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_INT64, 0, nullptr, &node,
+                                            sizeof(node), &tensor));
+    EXPECT_OK(tutti_value_create_tensor(tensor, &result));
+    EXPECT_OK(tutti_expression_create_function(trace_, result, &function));
+    return function;
+  }
+  template <class T>
+  static std::string TextOf(const T *object,
+                            tutti_status *(*to_string)(const T *, tutti_bytes **)) {
+    Bytes text;
+    EXPECT_OK(to_string(object, &text));
+    const tutti_string_view view = tutti_bytes_get_view(text);
+    return std::string(view.data, view.size);
+  }
+
+  Element element_;
+  Trace trace_;
+  int64_t x_ = -1;
+};
+
+TEST_F(ExpressionTest, MapsAndFiltersNodeByNode) {
+  const int64_t odd = Of("add", Of("multiply", x_, Constant(2)), Constant(1));
+  Bytes text;
+  ASSERT_OK(tutti_expression_to_string(trace_, odd, &text));
+  EXPECT_EQ(std::string(tutti_bytes_get_view(text).data), "((x * 2) + 1)");
+  const Fn twice_plus_one = Make(odd);
+  const Fn by_three = Make(Of("equal", Of("remainder", x_, Constant(3)), Constant(0)));
+  Dataset dataset;
+  ASSERT_OK(tutti_dataset_create_range(nullptr, 0, 8, 1, nullptr, &dataset));
+  ASSERT_OK(tutti_dataset_map(&dataset, twice_plus_one, nullptr));
+  ASSERT_OK(tutti_dataset_filter(&dataset, by_three, nullptr));
+  ASSERT_OK(tutti_dataset_batch(&dataset, 8, nullptr));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  Value batch;
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &batch));
+  EXPECT_EQ(TextOf<tutti_value>(batch, tutti_value_to_string), "[ 3  9 15]");
+}
+
+TEST_F(ExpressionTest, TakesOptionsAndKnowsSpecs) {
+  tutti_operation_options options = TUTTI_OPERATION_OPTIONS_INIT;
+  const int64_t dims[] = {1, 1};
+  options.number_count = 2;
+  options.numbers = dims;
+  int64_t square = -1, half = -1;
+  ASSERT_OK(tutti_expression_add_operation(trace_, "reshape", 1, &x_, &options, &square));
+  options = TUTTI_OPERATION_OPTIONS_INIT;
+  options.dtype = TUTTI_DTYPE_FLOAT16;
+  ASSERT_OK(tutti_expression_add_operation(trace_, "cast", 1, &square, &options, &half));
+  Element spec;
+  ASSERT_OK(tutti_expression_get_spec(trace_, half, &spec));
+  EXPECT_EQ(TextOf<tutti_spec>(spec, tutti_spec_to_string), "float16[1,1]");
+}
+
+TEST_F(ExpressionTest, CallsNativeFunctionsAlone) {
+  tutti_feature feature = TUTTI_FEATURE_INIT;
+  feature.key = "a";
+  feature.dtype = TUTTI_DTYPE_INT64;
+  const tutti_feature *features[] = {&feature};
+  Fn parse;
+  ASSERT_OK(tutti_function_create_parse_example(nullptr, 1, features, &parse));
+  int64_t node = -1;
+  EXPECT_FAILS(tutti_expression_add_call(trace_, parse, x_, 0, &node), TUTTI_INVALID_ARGUMENT,
+               "should be serialised examples");
+  Element bytes;
+  Trace trace;
+  int64_t text = -1;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_BYTES, 0, nullptr, &bytes));
+  ASSERT_OK(tutti_expression_create(bytes, &trace));
+  ASSERT_OK(tutti_expression_add_parameter(trace, 0, &text));
+  ASSERT_OK(tutti_expression_add_call(trace, parse, text, 0, &node));
+  EXPECT_FAILS(tutti_expression_add_call(trace, parse, text, 1, &node), TUTTI_OUT_OF_RANGE,
+               "gives 1 components");
+}
+
+TEST_F(ExpressionTest, RefusesWhatDoesNotFit) {
+  int64_t node = -1;
+  EXPECT_FAILS(tutti_expression_add_operation(trace_, "plus", 1, &x_, nullptr, &node),
+               TUTTI_NOT_FOUND, "'plus'");
+  EXPECT_FAILS(tutti_expression_add_operation(trace_, "add", 1, &x_, nullptr, &node),
+               TUTTI_INVALID_ARGUMENT, "expected 2 inputs, got 1");
+  EXPECT_FAILS(tutti_expression_add_operation(trace_, "add", 2, nullptr, nullptr, &node),
+               TUTTI_INVALID_ARGUMENT, "nodes");
+  EXPECT_FAILS(tutti_expression_add_operation(trace_, nullptr, 1, &x_, nullptr, &node),
+               TUTTI_INVALID_ARGUMENT, "name");
+  EXPECT_FAILS(tutti_expression_add_parameter(trace_, 1, &node), TUTTI_OUT_OF_RANGE, "number 1");
+  EXPECT_FAILS(tutti_expression_add_parameter(nullptr, 0, &node), TUTTI_INVALID_ARGUMENT,
+               "expression");
+  tutti_operation_options options = TUTTI_OPERATION_OPTIONS_INIT;
+  options.number_count = 1;
+  EXPECT_FAILS(tutti_expression_add_operation(trace_, "sum", 1, &x_, &options, &node),
+               TUTTI_INVALID_ARGUMENT, "numbers");
+  Element spec;
+  EXPECT_FAILS(tutti_expression_get_spec(trace_, 99, &spec), TUTTI_INVALID_ARGUMENT, "99");
+  Value text;
+  Fn function;
+  ASSERT_OK(tutti_value_create_string({"a", 1}, &text));
+  EXPECT_FAILS(tutti_expression_create_function(trace_, text, &function), TUTTI_INVALID_ARGUMENT,
+               "expected nodes");
+  Element unknown;
+  Trace trace;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_INT64, TUTTI_UNKNOWN_RANK, nullptr, &unknown));
+  EXPECT_FAILS(tutti_expression_create(unknown, &trace), TUTTI_INVALID_ARGUMENT, "known rank");
+}
+
+}  // namespace
+}  // namespace tutti::capi_test

@@ -1,0 +1,294 @@
+#include "core/dataset/expression/expression.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/tensor/cast.h"
+
+namespace tutti {
+namespace {
+
+using Kind = OperationKind;
+
+// Whether a weak number is what it was after it became a `dtype`.
+bool Holds(DType dtype, const Tensor& number) {
+  if (number.dtype() == DType::kBool) return dtype == DType::kBool;
+  if (IsFloating(number.dtype())) return IsFloating(dtype) || IsComplex(dtype);
+  if (!IsInteger(dtype)) return IsNumeric(dtype);
+  const bool is_unsigned = number.dtype() == DType::kUint64;
+  const __int128 value = is_unsigned ? __int128{number.item<uint64_t>()}
+                                     : __int128{number.item<int64_t>()};
+  const int bits = static_cast<int>(ItemSize(dtype)) * 8;
+  const __int128 low = IsUnsignedInteger(dtype) ? 0 : -(__int128{1} << (bits - 1));
+  const __int128 high = (__int128{1} << (IsUnsignedInteger(dtype) ? bits : bits - 1)) - 1;
+  return low <= value && value <= high;
+}
+
+// A number without a tensor beside it is what the host's numbers are in a tensor.
+DType DefaultOf(const Tensor& number) {
+  if (number.dtype() == DType::kBool) return DType::kBool;
+  if (IsFloating(number.dtype())) return DType::kFloat32;
+  return Holds(DType::kInt32, number) ? DType::kInt32 : number.dtype();
+}
+
+void AppendText(std::span<const ExpressionNode> nodes, int64_t index, int depth, std::string* out) {
+  constexpr size_t kLongest = 160;
+  constexpr int kDeepest = 12;
+  if (depth > kDeepest || out->size() > kLongest) {
+    *out += "...";
+    return;
+  }
+  const ExpressionNode& node = nodes[static_cast<size_t>(index)];
+  const Operation& operation = OperationOf(node.op);
+  if (node.op == ExpressionOp::kParameter) {
+    *out += node.attributes.text;
+    return;
+  }
+  if (node.op == ExpressionOp::kConstant) {
+    *out += node.constant->ContentsToString(3);
+    return;
+  }
+  if (!operation.symbol.empty()) {
+    *out += "(";
+    AppendText(nodes, node.inputs[0], depth + 1, out);
+    *out += Format(" {} ", operation.symbol);
+    AppendText(nodes, node.inputs[1], depth + 1, out);
+    *out += ")";
+    return;
+  }
+  *out += Format("{}(", node.op == ExpressionOp::kCall ? node.function->name() : operation.name);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (i > 0) *out += ", ";
+    AppendText(nodes, node.inputs[i], depth + 1, out);
+  }
+  if (node.attributes.dtype != DType::kInvalid) {
+    *out += Format(", {}", DTypeName(node.attributes.dtype));
+  }
+  if (!node.attributes.numbers.empty() && node.op != ExpressionOp::kSlice) {
+    *out += Format(", {}", DimsToString(node.attributes.numbers));
+  }
+  *out += ")";
+}
+
+}  // namespace
+
+std::string ParameterText(const ElementSpec& input, int64_t leaf) {
+  return "x" + PathToString(input.tree().LeafPath(static_cast<size_t>(leaf)));
+}
+
+std::string ExpressionText(std::span<const ExpressionNode> nodes, int64_t node) {
+  std::string text;
+  AppendText(nodes, node, 0, &text);
+  return text;
+}
+
+Result<Ref<Expression>> Expression::Create(Ref<const ElementSpec> input) {
+  for (size_t i = 0; i < input->num_leaves(); ++i) {
+    const LeafSpec& leaf = input->leaf(i);
+    if (leaf.is_tensor() && leaf.shape.has_rank() && !input->tree().has_composites()) continue;
+    return InvalidArgument(
+        "expression: elements must be tensors of known rank, and component {} of {} is none; use a "
+        "callback, or say what the elements are where they are made",
+        ParameterText(*input, static_cast<int64_t>(i)), input->ToString());
+  }
+  if (input->num_leaves() == 0) {
+    return InvalidArgument("expression: elements must have a tensor, and {} has none; use a "
+                           "callback", input->ToString());
+  }
+  return MakeRef<Expression>(std::move(input));
+}
+
+Status Expression::CheckNodeLocked(int64_t node) const {
+  if (0 <= node && node < static_cast<int64_t>(nodes_.size())) return OkStatus();
+  return InvalidArgument("expression: {} is none of its nodes, which are 0 to {}", node,
+                         static_cast<int64_t>(nodes_.size()) - 1);
+}
+
+Status Expression::CheckNode(int64_t node) const {
+  const std::lock_guard lock(mutex_);
+  return CheckNodeLocked(node);
+}
+
+Result<int64_t> Expression::Add(ExpressionNode node) {
+  if (nodes_.size() >= kMaxNodes) {
+    return ResourceExhausted("expression: there are {} operations already, and more are not taken",
+                             kMaxNodes);
+  }
+  nodes_.push_back(std::move(node));
+  return static_cast<int64_t>(nodes_.size()) - 1;
+}
+
+Result<int64_t> Expression::Parameter(int64_t leaf) {
+  const auto count = static_cast<int64_t>(input_->num_leaves());
+  if (leaf < 0 || leaf >= count) {
+    return OutOfRange("expression: the element {} has {} components, and none is number {}",
+                      input_->ToString(), count, leaf);
+  }
+  ExpressionNode node;
+  node.op = ExpressionOp::kParameter;
+  node.dtype = input_->leaf(static_cast<size_t>(leaf)).dtype;
+  node.shape = input_->leaf(static_cast<size_t>(leaf)).shape;
+  node.per_row = true;
+  node.leaf = leaf;
+  node.attributes.text = ParameterText(*input_, leaf);
+  const std::lock_guard lock(mutex_);
+  return Add(std::move(node));
+}
+
+Result<int64_t> Expression::Constant(Ref<Tensor> value, bool weak) {
+  ExpressionNode node;
+  TUTTI_ASSIGN_OR_RETURN(node.constant, value->Contiguous());
+  node.weak = weak;
+  if (weak) {
+    if (value->rank() != 0 || (value->dtype() != DType::kBool && IsComplex(value->dtype())) ||
+        value->dtype() == DType::kBytes) {
+      return InvalidArgument("expression: a number that adapts is one real number, not {}",
+                             value->SpecString());
+    }
+    // In the widest form of its kind, from which it becomes what it meets.
+    const DType widest = value->dtype() == DType::kBool ? DType::kBool
+                         : IsFloating(value->dtype())   ? DType::kFloat64
+                         : value->dtype() == DType::kUint64 ? DType::kUint64
+                                                            : DType::kInt64;
+    TUTTI_ASSIGN_OR_RETURN(node.constant, Cast(*node.constant, widest));
+    node.dtype = DefaultOf(*node.constant);
+  } else {
+    // Nobody may write it any more.
+    TUTTI_ASSIGN_OR_RETURN(node.constant, node.constant->Copy());
+    node.dtype = value->dtype();
+  }
+  node.shape = value->shape();
+  const std::lock_guard lock(mutex_);
+  return Add(std::move(node));
+}
+
+Result<int32_t> Expression::Adapt(int32_t constant, DType dtype, const Operation& operation) {
+  const ExpressionNode& weak = nodes_[static_cast<size_t>(constant)];
+  if (!Holds(dtype, *weak.constant)) {
+    return InvalidArgument(
+        "{}: the number {} does not become {} unchanged; cast the tensor beside it, or use a "
+        "number that fits",
+        operation.name, weak.constant->ContentsToString(), DTypeName(dtype));
+  }
+  ExpressionNode node;
+  TUTTI_ASSIGN_OR_RETURN(node.constant, Cast(*weak.constant, dtype));
+  node.dtype = dtype;
+  node.shape = PartialShape::Scalar();
+  TUTTI_ASSIGN_OR_RETURN(const int64_t added, Add(std::move(node)));
+  return static_cast<int32_t>(added);
+}
+
+Status Expression::Agree(const Operation& operation, std::span<int32_t> inputs) {
+  const auto at = [&](int32_t i) -> const ExpressionNode& {
+    return nodes_[static_cast<size_t>(i)];
+  };
+  const ExpressionNode* first = nullptr;
+  for (const int32_t input : inputs) {
+    if (first == nullptr && !at(input).weak) first = &at(input);
+  }
+  // Of numbers alone the widest says what they are: a float before an integer.
+  DType dtype = first != nullptr ? first->dtype : at(inputs[0]).dtype;
+  if (first == nullptr) {
+    for (const int32_t input : inputs) {
+      if (IsFloating(at(input).dtype) || at(input).dtype == DType::kInt64) dtype = at(input).dtype;
+    }
+  }
+  for (int32_t& input : inputs) {
+    if (at(input).weak) {
+      TUTTI_ASSIGN_OR_RETURN(input, Adapt(input, dtype, operation));
+    } else if (at(input).dtype != dtype) {
+      return InvalidArgument(
+          "{}: two dtypes meet, {} and {}; cast one of them to the other", operation.name,
+          DTypeName(dtype), DTypeName(at(input).dtype));
+    }
+  }
+  return OkStatus();
+}
+
+Result<int64_t> Expression::Apply(std::string_view name, std::span<const int64_t> inputs,
+                                  ExpressionAttributes attributes) {
+  const Operation* operation = FindOperation(name);
+  if (operation == nullptr || operation->kind == Kind::kLeaf) {
+    std::string known;
+    for (const std::string_view each : OperationNames()) {
+      known += Format("{}{}", known.empty() ? "" : ", ", each);
+    }
+    return NotFound("expression: there is no operation '{}'; there are {}", name, known);
+  }
+  const auto count = static_cast<int64_t>(inputs.size());
+  if (operation->inputs >= 0 ? count != operation->inputs : count == 0) {
+    return InvalidArgument("{}: expected {} input{}, got {}", name,
+                           operation->inputs < 0 ? std::string("one or more")
+                                                 : std::to_string(operation->inputs),
+                           operation->inputs == 1 ? "" : "s", count);
+  }
+  const std::lock_guard lock(mutex_);
+  ExpressionNode node;
+  node.op = operation->op;
+  node.attributes = std::move(attributes);
+  for (const int64_t input : inputs) {
+    TUTTI_RETURN_IF_ERROR(CheckNodeLocked(input));
+    node.inputs.push_back(static_cast<int32_t>(input));
+  }
+  const bool conditional = node.op == ExpressionOp::kWhere;
+  const bool alone = node.op == ExpressionOp::kTake;  // table and places
+  if (alone || conditional) {
+    TUTTI_RETURN_IF_ERROR(Agree(*operation, std::span(node.inputs).first(1)));
+    TUTTI_RETURN_IF_ERROR(Agree(*operation, std::span(node.inputs).subspan(1)));
+  } else {
+    TUTTI_RETURN_IF_ERROR(Agree(*operation, node.inputs));
+  }
+  TUTTI_RETURN_IF_ERROR(InferNode(nodes_, &node));
+  return Add(std::move(node));
+}
+
+Result<int64_t> Expression::Call(Ref<Function> function, int64_t input, int64_t leaf) {
+  if (function->calls_host() || function->granularity() != Granularity::kEither) {
+    return InvalidArgument(
+        "expression: a native function that takes a tensor of any rank is needed, such as "
+        "parse_example, and '{}' is none",
+        function->name());
+  }
+  const std::lock_guard lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(input));
+  ExpressionNode node;
+  node.op = ExpressionOp::kCall;
+  node.inputs = {static_cast<int32_t>(input)};
+  const ExpressionNode& argument = nodes_[static_cast<size_t>(input)];
+  const Ref<const ElementSpec> spec = ElementSpec::OfTensor(argument.dtype, argument.shape);
+  TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> output, function->OutputSpec(spec.get()));
+  const auto count = output ? static_cast<int64_t>(output->num_leaves()) : 0;
+  if (leaf < 0 || leaf >= count) {
+    return OutOfRange("expression: '{}' gives {} components, and none is number {}",
+                      function->name(), count, leaf);
+  }
+  node.dtype = output->leaf(static_cast<size_t>(leaf)).dtype;
+  node.shape = output->leaf(static_cast<size_t>(leaf)).shape;
+  node.per_row = argument.per_row;
+  node.leaf = leaf;
+  node.function = std::move(function);
+  return Add(std::move(node));
+}
+
+Result<TensorSpec> Expression::SpecOf(int64_t node) const {
+  const std::lock_guard lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  const ExpressionNode& found = nodes_[static_cast<size_t>(node)];
+  return TensorSpec{found.dtype, found.shape};
+}
+
+Result<std::string> Expression::ToString(int64_t node) const {
+  const std::lock_guard lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  return ExpressionText(nodes_, node);
+}
+
+std::vector<ExpressionNode> Expression::nodes() const {
+  const std::lock_guard lock(mutex_);
+  return nodes_;
+}
+
+}  // namespace tutti

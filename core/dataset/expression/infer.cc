@@ -1,0 +1,393 @@
+// What the nodes of an expression give, of one row, from what their inputs are.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/dataset/expression/expression.h"
+
+namespace tutti {
+namespace {
+
+using Kind = OperationKind;
+using Op = ExpressionOp;
+constexpr int64_t kUnknown = PartialShape::kUnknownDim;
+
+class Inference {
+ public:
+  Inference(std::span<const ExpressionNode> nodes, ExpressionNode* node)
+      : nodes_(nodes), node_(*node), operation_(OperationOf(node->op)) {}
+
+  Status Run() {
+    for (const int32_t i : node_.inputs) {
+      node_.per_row = node_.per_row || nodes_[static_cast<size_t>(i)].per_row;
+    }
+    const DType dtype = In(0).dtype;
+    switch (operation_.kind) {
+      case Kind::kLeaf: break;
+      case Kind::kArithmetic:
+      case Kind::kUnary:
+        TUTTI_RETURN_IF_ERROR(Takes(IsInteger(dtype) || IsFloating(dtype), "real numbers"));
+        return Elementwise(dtype);
+      case Kind::kDivision:
+        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats (cast integers first)"));
+        return Elementwise(dtype);
+      case Kind::kBits:
+      case Kind::kBitUnary:
+        TUTTI_RETURN_IF_ERROR(
+            Takes(IsInteger(dtype) || dtype == DType::kBool, "integers or booleans"));
+        return Elementwise(dtype);
+      case Kind::kShift:
+        TUTTI_RETURN_IF_ERROR(Takes(IsInteger(dtype), "integers"));
+        return Elementwise(dtype);
+      case Kind::kComparison:
+        TUTTI_RETURN_IF_ERROR(Takes(!IsComplex(dtype), "real numbers, booleans or bytes"));
+        return Elementwise(DType::kBool);
+      case Kind::kLogic:
+        TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBool, "booleans"));
+        return Elementwise(DType::kBool);
+      case Kind::kFloatUnary:
+        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats (cast integers first)"));
+        return Elementwise(dtype);
+      case Kind::kFloatTest:
+        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats"));
+        return Elementwise(DType::kBool);
+      case Kind::kWhere:
+        TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBool, "a boolean condition"));
+        return Elementwise(In(1).dtype);
+      case Kind::kCast:
+        TUTTI_RETURN_IF_ERROR(NeedsDtype());
+        TUTTI_RETURN_IF_ERROR(
+            Takes((dtype == DType::kBytes) == (node_.attributes.dtype == DType::kBytes),
+                  "numbers for a number (as_string and to_number are for texts)"));
+        return Elementwise(node_.attributes.dtype);
+      case Kind::kMove: return Move();
+      case Kind::kReduction: return Reduction();
+      case Kind::kString: return String();
+    }
+    return OkStatus();
+  }
+
+ private:
+  const ExpressionNode& In(size_t i) const {
+    return nodes_[static_cast<size_t>(node_.inputs[i])];
+  }
+
+  Status Takes(bool does, std::string_view what) const {
+    if (does) return OkStatus();
+    return InvalidArgument("{}: expected {}, got {}{}", operation_.name, what,
+                           DTypeName(In(0).dtype), In(0).shape.ToString());
+  }
+
+  Status NeedsDtype() const {
+    if (IsValid(node_.attributes.dtype)) return OkStatus();
+    return InvalidArgument("{}: expected a dtype, got {}", operation_.name,
+                           static_cast<int32_t>(node_.attributes.dtype));
+  }
+
+  Status NeedsNumbers(size_t count, std::string_view what) const {
+    if (node_.attributes.numbers.size() == count) return OkStatus();
+    return InvalidArgument("{}: expected {}, got {} numbers", operation_.name, what,
+                           node_.attributes.numbers.size());
+  }
+
+  Status Elementwise(DType dtype) {
+    node_.dtype = dtype;
+    node_.shape = In(0).shape;
+    for (size_t i = 1; i < node_.inputs.size(); ++i) {
+      Result<PartialShape> shape = BroadcastShapes(node_.shape, In(i).shape);
+      if (!shape.ok()) return Status(shape.status()).WithPrefix(std::string(operation_.name));
+      node_.shape = std::move(shape).value();
+    }
+    return OkStatus();
+  }
+
+  // Axis number `i` of the attributes, of a tensor of `rank` axes, made positive.
+  Result<size_t> Axis(size_t i, size_t rank) {
+    int64_t& axis = node_.attributes.numbers[i];
+    const auto axes = static_cast<int64_t>(rank);
+    if (axis < -axes || axis >= axes) {
+      return InvalidArgument("{}: axis {} is none of the {} axes of a row, {}{}", operation_.name,
+                             axis, axes, DTypeName(In(0).dtype), In(0).shape.ToString());
+    }
+    if (axis < 0) axis += axes;
+    return static_cast<size_t>(axis);
+  }
+
+  Status Move() {
+    node_.dtype = In(0).dtype;
+    const PartialShape& shape = In(0).shape;
+    std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+    std::vector<int64_t>& numbers = node_.attributes.numbers;
+    switch (node_.op) {
+      case Op::kReshape: return Reshape();
+      case Op::kTranspose: {
+        if (numbers.empty()) {
+          for (size_t i = dims.size(); i-- > 0;) numbers.push_back(static_cast<int64_t>(i));
+        }
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(dims.size(), "each axis of a row once"));
+        std::vector<bool> seen(dims.size());
+        std::vector<int64_t> turned;
+        for (size_t i = 0; i < numbers.size(); ++i) {
+          TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(i, dims.size()));
+          if (seen[axis]) {
+            return InvalidArgument("transpose: axis {} comes twice in {}", axis,
+                                   DimsToString(numbers));
+          }
+          seen[axis] = true;
+          turned.push_back(dims[axis]);
+        }
+        dims = turned;
+        break;
+      }
+      case Op::kSlice: {
+        if (numbers.size() % 3 != 0 || numbers.size() / 3 > dims.size()) {
+          return InvalidArgument(
+              "slice: expected start, stop and step of each of up to {} axes, got {} numbers",
+              dims.size(), numbers.size());
+        }
+        for (size_t i = 0; i < numbers.size() / 3; ++i) {
+          const int64_t* const slice = &numbers[3 * i];
+          if (slice[2] == 0) return InvalidArgument("slice: the step along axis {} is 0", i);
+          constexpr int64_t kMissing = ExpressionAttributes::kMissing;
+          const bool whole = slice[0] == kMissing && slice[1] == kMissing &&
+                             (slice[2] == kMissing || slice[2] == 1 || slice[2] == -1);
+          if (whole) continue;
+          if (dims[i] != kUnknown) {
+            dims[i] = SliceOfAxis(dims[i], slice[0], slice[1], slice[2]).size;
+          }
+        }
+        break;
+      }
+      case Op::kIndex: {
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(2, "an axis and a place"));
+        TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(0, dims.size()));
+        const int64_t dim = dims[axis];
+        if (dim != kUnknown && (numbers[1] < -dim || numbers[1] >= dim)) {
+          return OutOfRange("index: there is no place {} along axis {} of {}{}", numbers[1], axis,
+                            DTypeName(node_.dtype), shape.ToString());
+        }
+        dims.erase(dims.begin() + static_cast<int64_t>(axis));
+        break;
+      }
+      case Op::kExpandDims: {
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "an axis"));
+        TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(0, dims.size() + 1));
+        dims.insert(dims.begin() + static_cast<int64_t>(axis), 1);
+        break;
+      }
+      case Op::kStack: {
+        if (numbers.empty()) numbers = {0};
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "an axis"));
+        TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(0, dims.size() + 1));
+        for (size_t i = 1; i < node_.inputs.size(); ++i) {
+          TUTTI_ASSIGN_OR_RETURN(dims, MergedDims(i, dims, dims.size()));
+        }
+        dims.insert(dims.begin() + static_cast<int64_t>(axis),
+                    static_cast<int64_t>(node_.inputs.size()));
+        break;
+      }
+      case Op::kConcatenate: {
+        if (numbers.empty()) numbers = {0};
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "an axis"));
+        TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(0, dims.size()));
+        for (size_t i = 1; i < node_.inputs.size(); ++i) {
+          const int64_t sum = dims[axis];
+          TUTTI_ASSIGN_OR_RETURN(dims, MergedDims(i, dims, axis));
+          const int64_t more = In(i).shape.dim(axis);
+          dims[axis] = sum == kUnknown || more == kUnknown ? kUnknown : sum + more;
+        }
+        break;
+      }
+      case Op::kTake: {
+        if (numbers.empty()) numbers = {0};
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "an axis"));
+        TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(0, dims.size()));
+        if (!IsInteger(In(1).dtype)) {
+          return InvalidArgument("take: expected integers as places, got {}",
+                                 DTypeName(In(1).dtype));
+        }
+        const std::span<const int64_t> places = In(1).shape.dims();
+        dims.erase(dims.begin() + static_cast<int64_t>(axis));
+        dims.insert(dims.begin() + static_cast<int64_t>(axis), places.begin(), places.end());
+        break;
+      }
+      case Op::kOneHot: {
+        TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "a depth"));
+        TUTTI_RETURN_IF_ERROR(Takes(IsInteger(node_.dtype), "integers"));
+        if (node_.attributes.dtype == DType::kInvalid) node_.attributes.dtype = DType::kFloat32;
+        TUTTI_RETURN_IF_ERROR(NeedsDtype());
+        if (numbers[0] < 1 || node_.attributes.dtype == DType::kBytes) {
+          return InvalidArgument("one_hot: expected a depth of 1 or more and a dtype of numbers, "
+                                 "got {} and {}",
+                                 numbers[0], DTypeName(node_.attributes.dtype));
+        }
+        node_.dtype = node_.attributes.dtype;
+        dims.push_back(numbers[0]);
+        break;
+      }
+      default: break;
+    }
+    TUTTI_ASSIGN_OR_RETURN(node_.shape, PartialShape::Create(dims.data(), dims.size()));
+    return OkStatus();
+  }
+
+  // `dims` and those of input `i`, which are equal but along `except`.
+  Result<std::vector<int64_t>> MergedDims(size_t i, std::vector<int64_t> dims, size_t except) {
+    const PartialShape& other = In(i).shape;
+    bool fits = other.rank() == dims.size();
+    for (size_t axis = 0; fits && axis < dims.size(); ++axis) {
+      if (axis == except || other.dim(axis) == kUnknown) continue;
+      if (dims[axis] == kUnknown) dims[axis] = other.dim(axis);
+      fits = dims[axis] == other.dim(axis);
+    }
+    if (fits) return dims;
+    return InvalidArgument("{}: input 0 is {}{}, and input {} is {}{}", operation_.name,
+                           DTypeName(In(0).dtype), In(0).shape.ToString(), i,
+                           DTypeName(In(i).dtype), other.ToString());
+  }
+
+  Status Reshape() {
+    std::vector<int64_t> dims = node_.attributes.numbers;
+    const PartialShape& from = In(0).shape;
+    __int128 known = 1;
+    int64_t open = -1;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] < -1 || (dims[i] == -1 && open >= 0)) {
+        return InvalidArgument("reshape: expected dims of which one may be -1, got {}",
+                               DimsToString(dims));
+      }
+      if (dims[i] == -1) {
+        open = static_cast<int64_t>(i);
+      } else if (known <= INT64_MAX) {
+        known *= dims[i];
+      }
+    }
+    if (from.IsFullyKnown()) {
+      TUTTI_ASSIGN_OR_RETURN(const Shape shape, from.ToShape());
+      const int64_t count = shape.num_elements();
+      const bool fits = open < 0 ? known == count
+                                 : known > 0 && known <= INT64_MAX &&
+                                       count % static_cast<int64_t>(known) == 0;
+      if (!fits) {
+        return InvalidArgument("reshape: {}{} has {} elements, which do not become {}",
+                               DTypeName(node_.dtype), from.ToString(), count, DimsToString(dims));
+      }
+      if (open >= 0) dims[static_cast<size_t>(open)] = count / static_cast<int64_t>(known);
+    }
+    TUTTI_ASSIGN_OR_RETURN(node_.shape, PartialShape::Create(dims.data(), dims.size()));
+    return OkStatus();
+  }
+
+  Status Reduction() {
+    const DType dtype = In(0).dtype;
+    const bool is_logic = node_.op == Op::kAny || node_.op == Op::kAll;
+    const bool is_place = node_.op == Op::kArgMin || node_.op == Op::kArgMax;
+    if (is_logic) {
+      TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBool, "booleans"));
+    } else if (node_.op == Op::kMean) {
+      TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats (cast integers first)"));
+    } else {
+      TUTTI_RETURN_IF_ERROR(Takes(IsInteger(dtype) || IsFloating(dtype),
+                                  "real numbers (cast booleans first)"));
+    }
+    node_.dtype = is_place ? DType::kInt64 : dtype;
+    const PartialShape& shape = In(0).shape;
+    std::vector<int64_t>& axes = node_.attributes.numbers;
+    std::vector<bool> folded(shape.rank(), axes.empty());
+    for (size_t i = 0; i < axes.size(); ++i) {
+      TUTTI_ASSIGN_OR_RETURN(const size_t axis, Axis(i, shape.rank()));
+      if (folded[axis]) {
+        return InvalidArgument("{}: axis {} comes twice in {}", operation_.name, axis,
+                               DimsToString(axes));
+      }
+      folded[axis] = true;
+    }
+    std::vector<int64_t> dims;
+    for (size_t axis = 0; axis < shape.rank(); ++axis) {
+      if (!folded[axis]) dims.push_back(shape.dim(axis));
+      if (folded[axis] && node_.attributes.keep_dims) dims.push_back(1);
+    }
+    node_.shape = PartialShape(std::span<const int64_t>(dims));
+    return OkStatus();
+  }
+
+  Status String() {
+    const DType dtype = In(0).dtype;
+    node_.shape = In(0).shape;
+    if (node_.op == Op::kAsString) {
+      node_.dtype = DType::kBytes;
+      return OkStatus();
+    }
+    TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBytes, "bytes"));
+    if (node_.op == Op::kJoinStrings) return Elementwise(DType::kBytes);
+    if (node_.op == Op::kStringLength) {
+      node_.dtype = DType::kInt32;
+      return OkStatus();
+    }
+    TUTTI_RETURN_IF_ERROR(NeedsDtype());
+    node_.dtype = node_.attributes.dtype;
+    const bool real = IsInteger(node_.dtype) || IsFloating(node_.dtype);
+    if (node_.op == Op::kToNumber && !real) {
+      return InvalidArgument("to_number: expected a dtype of real numbers, got {}",
+                             DTypeName(node_.dtype));
+    }
+    if (node_.op == Op::kDecodeRaw) {
+      if (node_.dtype == DType::kBytes) {
+        return InvalidArgument("decode_raw: expected a dtype of numbers, got bytes");
+      }
+      node_.shape = node_.shape.Concatenate(PartialShape({kUnknown}));
+    }
+    return OkStatus();
+  }
+
+  const std::span<const ExpressionNode> nodes_;
+  ExpressionNode& node_;
+  const Operation& operation_;
+};
+
+}  // namespace
+
+Status InferNode(std::span<const ExpressionNode> nodes, ExpressionNode* node) {
+  return Inference(nodes, node).Run();
+}
+
+Result<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b) {
+  const size_t rank = std::max(a.rank(), b.rank());
+  std::vector<int64_t> dims(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t left = i < a.rank() ? a.dim(a.rank() - 1 - i) : 1;
+    const int64_t right = i < b.rank() ? b.dim(b.rank() - 1 - i) : 1;
+    int64_t& dim = dims[rank - 1 - i];
+    if (left == right || right == 1) {
+      dim = left;
+    } else if (left == 1) {
+      dim = right;
+    } else if (left == kUnknown || right == kUnknown) {
+      dim = std::max(left, right);  // the one that is known
+    } else {
+      return InvalidArgument("the shapes {} and {} do not broadcast", a.ToString(), b.ToString());
+    }
+  }
+  return PartialShape::Create(dims.data(), dims.size());
+}
+
+AxisSlice SliceOfAxis(int64_t dim, int64_t start, int64_t stop, int64_t step) {
+  constexpr int64_t kMissing = ExpressionAttributes::kMissing;
+  if (step == kMissing) step = 1;
+  const bool back = step < 0;
+  const int64_t lowest = back ? -1 : 0;
+  const int64_t highest = back ? dim - 1 : dim;
+  const auto clipped = [&](int64_t place) {
+    return std::clamp(place < 0 ? place + dim : place, lowest, highest);
+  };
+  const int64_t from = start == kMissing ? (back ? highest : lowest) : clipped(start);
+  const int64_t to = stop == kMissing ? (back ? lowest : highest) : clipped(stop);
+  // Wide enough for any step.
+  const __int128 span = back ? __int128{from} - to : __int128{to} - from;
+  const __int128 stride = back ? -__int128{step} : __int128{step};
+  const auto size = span <= 0 ? int64_t{0} : static_cast<int64_t>((span + stride - 1) / stride);
+  return {size == 0 ? 0 : from, size, size <= 1 ? 1 : step};
+}
+
+}  // namespace tutti
