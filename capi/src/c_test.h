@@ -49,6 +49,7 @@ using Iterator = Handle<tutti_iterator, tutti_iterator_release>;
 using Reducer = Handle<tutti_reducer, tutti_reducer_release>;
 using Runtime = Handle<tutti_runtime, tutti_runtime_release>;
 using Spec = Handle<tutti_spec, tutti_spec_release>;
+using StatsAggregator = Handle<tutti_stats_aggregator, tutti_stats_aggregator_release>;
 using Strategy = Handle<tutti_strategy, tutti_strategy_release>;
 using Tensor = Handle<tutti_tensor, tutti_tensor_release>;
 using Value = Handle<tutti_value, tutti_value_release>;

@@ -34,6 +34,7 @@ class Expression;
 class Function;
 class Future;
 class Iterator;
+class StatsAggregator;
 class StatusRep;
 class Strategy;
 class Tensor;
@@ -82,6 +83,7 @@ TUTTI_DEFINE_HANDLE_(tutti_iterator, Iterator)
 TUTTI_DEFINE_HANDLE_(tutti_reducer, CrossDeviceOps)
 TUTTI_DEFINE_HANDLE_(tutti_runtime, Environment)
 TUTTI_DEFINE_HANDLE_(tutti_spec, ElementSpec)
+TUTTI_DEFINE_HANDLE_(tutti_stats_aggregator, StatsAggregator)
 TUTTI_DEFINE_HANDLE_(tutti_status, StatusRep)
 TUTTI_DEFINE_HANDLE_(tutti_strategy, Strategy)
 TUTTI_DEFINE_HANDLE_(tutti_tensor, Tensor)

@@ -202,6 +202,53 @@ TEST_F(LifeTest, DatasetOptionsAreComparedClearedAndPutIntoADataset) {
                "did you mean 'deterministic'?");
 }
 
+TEST_F(LifeTest, AnAggregatorHasWhatADatasetMeasured) {
+  StatsAggregator aggregator, found;
+  ASSERT_OK(tutti_stats_aggregator_create(&aggregator));
+  DataOptions options;
+  ASSERT_OK(tutti_data_options_create(&options));
+  ASSERT_OK(tutti_data_options_get_stats_aggregator(options, &found));
+  EXPECT_EQ(found.get(), nullptr);
+  Bytes prefix;
+  ASSERT_OK(tutti_data_options_read_string(options, "experimental_stats.prefix", &prefix));
+  EXPECT_EQ(prefix.get(), nullptr);
+  ASSERT_OK(tutti_data_options_set_stats_aggregator(options, aggregator));
+  ASSERT_OK(tutti_data_options_set_string(options, "experimental_stats.prefix", "train"));
+  ASSERT_OK(tutti_data_options_read_string(options, "experimental_stats.prefix", &prefix));
+  EXPECT_STREQ(tutti_bytes_get_view(prefix).data, "train");
+  ASSERT_OK(tutti_data_options_get_stats_aggregator(options, &found));
+  EXPECT_EQ(found.get(), aggregator.get());
+
+  Dataset dataset = RangeOf(4);
+  ASSERT_OK(tutti_dataset_latency_stats(&dataset, "made", nullptr));
+  ASSERT_OK(tutti_dataset_with_options(&dataset, options));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  for (int i = 0; i < 3; ++i) {
+    Value element;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &element));
+  }
+  Value read;
+  ASSERT_OK(tutti_stats_aggregator_read(aggregator, &read));
+  Bytes shown;
+  ASSERT_OK(tutti_value_to_string(read, &shown));
+  EXPECT_THAT(tutti_bytes_get_view(shown).data,
+              testing::HasSubstr("'train::made::elements': 3, 'train::made::failures': 0"));
+  EXPECT_THAT(tutti_bytes_get_view(shown).data, testing::HasSubstr("'train::made': {'count': 3"));
+  Bytes text;
+  ASSERT_OK(tutti_stats_aggregator_to_prometheus(aggregator, &text));
+  EXPECT_THAT(tutti_bytes_get_view(text).data,
+              testing::HasSubstr("tutti_dataset_total{name=\"train::made::elements\"} 3\n"));
+
+  EXPECT_FAILS(tutti_data_options_set_string(options, "deterministic", "yes"),
+               TUTTI_INVALID_ARGUMENT, "is no text");
+  EXPECT_FAILS(tutti_data_options_set_stats_aggregator(options, nullptr), TUTTI_INVALID_ARGUMENT,
+               "aggregator");
+  ASSERT_OK(tutti_data_options_clear(options, "experimental_stats.aggregator"));
+  ASSERT_OK(tutti_data_options_get_stats_aggregator(options, &found));
+  EXPECT_EQ(found.get(), nullptr);
+}
+
 TEST_F(LifeTest, ReadersTakeANumberOfParallelReads) {
   const char *const files[] = {"a"};
   tutti_tf_record_options records = TUTTI_TF_RECORD_OPTIONS_INIT;

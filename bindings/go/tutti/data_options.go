@@ -9,7 +9,8 @@ import (
 // experimental_external_state_policy, threading.private_threadpool_size,
 // threading.max_intra_op_parallelism, autotune.ram_budget,
 // experimental_distribute.auto_shard_policy, experimental_distribute.num_devices,
-// experimental_optimization.autotune_cpu_budget. experimental_deterministic and
+// experimental_optimization.autotune_cpu_budget; of experimental_stats the boolean latency_all_edges,
+// the texts prefix and counter_prefix, and the StatsAggregator. experimental_deterministic and
 // experimental_threading.* are other names of deterministic and threading.*. Without effect so far,
 // but kept: experimental_slack, experimental_external_state_policy, experimental_optimization.*,
 // experimental_distribute.num_devices.
@@ -120,6 +121,25 @@ func (o *DataOptions) SetBool(key string, flag bool) error {
 	})
 }
 
+// SetText sets a text.
+func (o *DataOptions) SetText(key, text string) error {
+	return o.change(func(options uintptr) uintptr {
+		return native.Data_options_set_string(options, key, text)
+	})
+}
+
+// SetStatsAggregator sets experimental_stats.aggregator; Clear takes it away.
+func (o *DataOptions) SetStatsAggregator(aggregator *StatsAggregator) error {
+	pointer, err := aggregator.object().use()
+	if err != nil {
+		return err
+	}
+	defer aggregator.object().done()
+	return o.change(func(options uintptr) uintptr {
+		return native.Data_options_set_stats_aggregator(options, pointer)
+	})
+}
+
 // Clear takes an option away, as if it had never been set.
 func (o *DataOptions) Clear(key string) error {
 	return o.change(func(options uintptr) uintptr { return native.Data_options_clear(options, key) })
@@ -135,6 +155,35 @@ func (o *DataOptions) Read(key string) (int64, bool, error) {
 	var number native.OptionalInt64
 	err = check(native.Data_options_read(pointer, key, &number))
 	return number.Value, number.Present != 0, err
+}
+
+// ReadText is the text, and whether it was set.
+func (o *DataOptions) ReadText(key string) (string, bool, error) {
+	pointer, done, err := o.now()
+	if err != nil {
+		return "", false, err
+	}
+	defer done()
+	var made uintptr
+	if err := check(native.Data_options_read_string(pointer, key, &made)); err != nil || made == 0 {
+		return "", false, err
+	}
+	return takeText(made), true, nil
+}
+
+// StatsAggregator is experimental_stats.aggregator, nil where it was not set.
+func (o *DataOptions) StatsAggregator() (*StatsAggregator, error) {
+	pointer, done, err := o.now()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var made uintptr
+	err = check(native.Data_options_stats_aggregator(pointer, &made))
+	if err != nil || made == 0 {
+		return nil, err
+	}
+	return ownStatsAggregator(made), nil
 }
 
 // Merge is other where it was set, else o; a value that changes is logged as a warning.

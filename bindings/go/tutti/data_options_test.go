@@ -2,6 +2,7 @@ package tutti
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -97,4 +98,55 @@ func TestWhatIsSetThroughADatasetsOptionsCounts(t *testing.T) {
 	users.Wait()
 	dataset.Close()
 	wants(t, options.SetBool("deterministic", true), ErrFailedPrecondition)
+}
+
+func TestAnAggregatorHasWhatADatasetMeasured(t *testing.T) {
+	aggregator := must[*StatsAggregator](t)(NewStatsAggregator())
+	defer aggregator.Close()
+	options := must[*DataOptions](t)(NewDataOptions())
+	if found, err := options.StatsAggregator(); found != nil || err != nil {
+		t.Fatal(found, err)
+	}
+	for _, err := range []error{options.SetStatsAggregator(aggregator),
+		options.SetText("experimental_stats.prefix", "train"),
+		options.SetBool("experimental_stats.latency_all_edges", true)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, set, err := options.ReadText("experimental_stats.prefix"); text != "train" || !set ||
+		err != nil {
+		t.Fatal(text, set, err)
+	}
+	if _, set, err := options.ReadText("experimental_stats.counter_prefix"); set || err != nil {
+		t.Fatal(set, err)
+	}
+	found := must[*StatsAggregator](t)(options.StatsAggregator())
+	defer found.Close()
+	dataset := Range(0, 3, 1).LatencyStats("made").WithOptions(options)
+	if got := integers(t, dataset); len(got) != 3 {
+		t.Fatal(got)
+	}
+	read := must[Value](t)(found.Read())
+	counters := must[Value](t)(read.Get("counters"))
+	histograms := must[Value](t)(read.Get("histograms"))
+	if want := []string{"train::made", "train::record_latency::latency_stats/2",
+		"train::record_latency::range/1"}; !reflect.DeepEqual(histograms.Keys(), want) {
+		t.Fatal(histograms.Keys())
+	}
+	if got := counters.String(); !strings.Contains(got, "'train::made::elements': 3") {
+		t.Fatal(got)
+	}
+	text, err := aggregator.Prometheus()
+	if err != nil || !strings.Contains(text,
+		"tutti_dataset_latency_seconds_count{name=\"train::made\"} 3\n") {
+		t.Fatal(text, err)
+	}
+	wants(t, options.SetText("deterministic", "yes"), ErrInvalidArgument)
+	if err := options.Clear("experimental_stats.aggregator"); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := options.StatsAggregator(); found != nil || err != nil {
+		t.Fatal(found, err)
+	}
 }

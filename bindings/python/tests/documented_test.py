@@ -162,6 +162,65 @@ class OptionsTest(unittest.TestCase):
             with self.assertRaisesRegex(kind, "did you mean 'experimental_deterministic'"):
                 options.experimental_determinstic = None
 
+    def test_statistics_of_latency_are_kept_by_an_aggregator(self):
+        aggregator = experimental.StatsAggregator()
+        dataset = Dataset.range(5).apply(experimental.latency_stats("total_bytes"))
+        options = Options()
+        options.experimental_stats.aggregator = aggregator
+        dataset = dataset.with_options(options)
+        self.assertEqual((aggregator.counters(), aggregator.histograms()), ({}, {}))
+        self.assertEqual(list(dataset), [0, 1, 2, 3, 4])
+        self.assertEqual(aggregator.counters(),
+                         {"total_bytes::elements": 5, "total_bytes::failures": 0})
+        latency = aggregator.histograms()["total_bytes"]
+        self.assertEqual((latency.count, sum(latency.counts)), (5, 5))
+        self.assertEqual((len(latency.counts), latency.limits[-1]), (32, float("inf")))
+        self.assertGreater(latency.sum, 0)
+        self.assertLessEqual(latency.min * 5, latency.sum)
+        self.assertLessEqual(latency.sum, latency.max * 5)
+        text = aggregator.to_prometheus()
+        self.assertIn('tutti_dataset_latency_seconds_count{name="total_bytes"} 5\n', text)
+        self.assertIn('tutti_dataset_total{name="total_bytes::elements"} 5\n', text)
+
+    def test_all_edges_are_measured_where_the_option_says_so(self):
+        aggregator = experimental.StatsAggregator()
+        options = Options()
+        options.experimental_stats.aggregator = aggregator
+        options.experimental_stats.latency_all_edges = True
+        options.experimental_stats.prefix = "train"
+        options.experimental_stats.counter_prefix = "number"
+        dataset = Dataset.range(6).map(lambda x: x + 1, name="plus").batch(2)
+        self.assertEqual(len(list(dataset.with_options(options))), 3)
+        self.assertEqual({name: one.count for name, one in aggregator.histograms().items()},
+                         {"train::record_latency::range/1": 6, "train::record_latency::plus": 6,
+                          "train::record_latency::batch/3": 3})
+        self.assertEqual(aggregator.counters()["train::number::record_latency::plus::elements"], 6)
+
+    def test_stats_options_are_compared_and_put_in_their_place(self):
+        one, two = experimental.StatsOptions(), experimental.StatsOptions()
+        self.assertTrue(one == two and not one != two)
+        aggregator = experimental.StatsAggregator()
+        one.aggregator = aggregator
+        self.assertNotEqual(one, two)
+        two.aggregator = aggregator
+        one.prefix = two.prefix = "a"
+        self.assertEqual(one, two)
+        self.assertEqual(one.aggregator, aggregator)
+        self.assertNotEqual(one.aggregator, experimental.StatsAggregator())
+        options = Options()
+        self.assertIsNone(options.experimental_stats.latency_all_edges)
+        options.experimental_stats = one
+        self.assertEqual(options.experimental_stats, two)
+        options.experimental_stats.aggregator = None
+        options.experimental_stats.prefix = None
+        self.assertEqual(options, Options())
+        with self.assertRaisesRegex(TypeError, "StatsAggregator is needed"):
+            options.experimental_stats.aggregator = "prometheus"
+        with self.assertRaises(TypeError):
+            options.experimental_stats.prefix = 3
+        with self.assertRaisesRegex(ValueError, "the tag is empty"):
+            Dataset.range(3).latency_stats("")
+
     def test_every_option_of_the_library_has_its_kind(self):
         with self.assertRaises(AttributeError) as caught:
             Options().x

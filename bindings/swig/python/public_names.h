@@ -33,6 +33,7 @@ inline std::string PublicName(std::string_view name) {
       {"iterator_", "Iterator"},
       {"record_writer_", "TFRecordWriter"},
       {"runtime_", "Runtime"},
+      {"stats_aggregator_", "StatsAggregator"},
       {"strategy_", "Strategy"},
       {"tensor_", "Tensor"},
       {"tf_record_writer_", "TFRecordWriter"},

@@ -49,6 +49,7 @@ typedef struct tutti_iterator tutti_iterator;
 typedef struct tutti_reducer tutti_reducer;
 typedef struct tutti_runtime tutti_runtime;
 typedef struct tutti_spec tutti_spec;
+typedef struct tutti_stats_aggregator tutti_stats_aggregator;
 typedef struct tutti_status tutti_status;
 typedef struct tutti_strategy tutti_strategy;
 typedef struct tutti_tensor tutti_tensor;

@@ -476,6 +476,15 @@ typedef struct tutti_on_error_options {
 TUTTI_API tutti_status *tutti_dataset_on_error(tutti_dataset **dataset, const char *policy,
                                                const tutti_on_error_options *options);
 
+/* The elements as they are. Where the options of the dataset that is read name an aggregator
+ * (<tutti/stats_aggregator.h>), it gets a histogram `tag` of how long elements took to be made,
+ * what stands below included, and counters `tag`::elements and `tag`::failures; elements that are
+ * passed over do not count. Without one nothing is measured, at no cost. An empty tag is
+ * INVALID_ARGUMENT.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_latency_stats(tutti_dataset **dataset, const char *tag,
+                                                    const tutti_transform_options *options);
+
 /* The same dataset with `options` merged into its own. Twice with different values of one option is
  * INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */
@@ -597,7 +606,9 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * noop_elimination, shuffle_and_repeat_fusion (true), autotune_buffers, filter_fusion,
  * filter_with_random_uniform_fusion, hoist_random_uniform, map_and_filter_fusion, map_fusion,
  * map_vectorization.enabled, map_vectorization.use_choose_fastest, parallel_batch,
- * reorder_data_discarding_ops (false), and the integer autotune_cpu_budget.
+ * reorder_data_discarding_ops (false), and the integer autotune_cpu_budget. Under
+ * experimental_stats the boolean latency_all_edges (false) and the texts prefix and counter_prefix;
+ * <tutti/stats_aggregator.h> has these, and the aggregator that they are for.
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. Kept, merged and saved, and without effect: experimental_slack,

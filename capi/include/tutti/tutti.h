@@ -59,6 +59,7 @@
 #include <tutti/reducer.h>
 #include <tutti/runtime.h>
 #include <tutti/spec.h>
+#include <tutti/stats_aggregator.h>
 #include <tutti/status.h>
 #include <tutti/strategy.h>
 #include <tutti/tensor.h>

@@ -2,6 +2,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/exec/measured_stage.h"
 #include "core/dataset/graph/dataset_environment.h"
 
 namespace tutti {
@@ -74,13 +75,18 @@ Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& co
         "or batched are used again and again in what is made of them; use each fewer times",
         node.label(), kMostStages);
   }
-  if (node.makes_parts_late()) return node.op().make_stage(node, context, {});
+  const auto measured = [&](StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
+    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage,
+                           node.op().make_stage(node, context, std::move(inputs)));
+    return MeasuredIfAll(node, std::move(stage), context);
+  };
+  if (node.makes_parts_late()) return measured({});
   StageInputs inputs;
   for (const Ref<const Node>& input : node.inputs()) {
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage, MakeStage(*input, context));
     inputs.push_back(std::move(stage));
   }
-  return node.op().make_stage(node, context, std::move(inputs));
+  return measured(std::move(inputs));
 }
 
 Status PassOver(Stage& stage, int64_t count, const CallOptions& options, int64_t* passed,

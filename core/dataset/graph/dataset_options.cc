@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -45,7 +46,22 @@ constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"experimental_optimization.parallel_batch", true, 0, 1, 0, false},
     {"experimental_optimization.reorder_data_discarding_ops", true, 0, 1, 0, false},
     {"experimental_optimization.shuffle_and_repeat_fusion", true, 0, 1, 1, false},
+    {"experimental_stats.latency_all_edges", true, 0, 1, 0},
 };
+
+// In the order of DatasetOptions::Text.
+constexpr std::string_view kTexts[DatasetOptions::kNumTexts] = {
+    "experimental_stats.prefix",
+    "experimental_stats.counter_prefix",
+};
+constexpr std::string_view kAggregator = "experimental_stats.aggregator";
+
+std::optional<size_t> FindText(std::string_view key) {
+  for (size_t i = 0; i < std::size(kTexts); ++i) {
+    if (kTexts[i] == key) return i;
+  }
+  return std::nullopt;
+}
 
 // Other names that keys have.
 std::string_view OtherName(std::string_view name) {
@@ -59,7 +75,12 @@ std::string_view OtherName(std::string_view name) {
   return {};
 }
 
+// Of a number or a boolean.
 Result<size_t> FindKey(std::string_view key) {
+  if (FindText(key)) return InvalidArgument("dataset options: '{}' is a text", key).With("key", key);
+  if (key == kAggregator) {
+    return InvalidArgument("dataset options: '{}' is a StatsAggregator", key).With("key", key);
+  }
   std::vector<std::string> names;
   std::vector<std::string> all;
   for (size_t i = 0; i < std::size(kKeys); ++i) {
@@ -69,6 +90,9 @@ Result<size_t> FindKey(std::string_view key) {
     all.emplace_back(kKeys[i].name);
     if (!other.empty()) all.emplace_back(other);
   }
+  for (const std::string_view name : kTexts) names.emplace_back(name);
+  names.emplace_back(kAggregator);
+  all.insert(all.end(), names.end() - std::size(kTexts) - 1, names.end());
   const std::string nearest = NearestName(key, all);
   return InvalidArgument("dataset options: unknown key '{}'{}; the keys are {}", key,
                          nearest.empty() ? std::string() : Format(", did you mean '{}'?", nearest),
@@ -106,7 +130,25 @@ Status DatasetOptions::SetBool(std::string_view key, bool value) {
   return OkStatus();
 }
 
+Status DatasetOptions::SetText(std::string_view key, std::string value) {
+  if (const std::optional<size_t> i = FindText(key)) {
+    texts_[*i] = std::move(value);
+    return OkStatus();
+  }
+  TUTTI_RETURN_IF_ERROR(FindKey(key).status());
+  return InvalidArgument("dataset options: '{}' is no text, got {}", key, Quote(value))
+      .With("key", key);
+}
+
 Status DatasetOptions::Clear(std::string_view key) {
+  if (const std::optional<size_t> i = FindText(key)) {
+    texts_[*i].reset();
+    return OkStatus();
+  }
+  if (key == kAggregator) {
+    aggregator_ = nullptr;
+    return OkStatus();
+  }
   TUTTI_ASSIGN_OR_RETURN(const size_t i, FindKey(key));
   values_[i].reset();
   return OkStatus();
@@ -117,8 +159,16 @@ Result<std::optional<int64_t>> DatasetOptions::Read(std::string_view key) const 
   return std::optional<int64_t>(values_[i]);
 }
 
+Result<std::optional<std::string>> DatasetOptions::ReadText(std::string_view key) const {
+  if (const std::optional<size_t> i = FindText(key)) return std::optional(texts_[*i]);
+  TUTTI_RETURN_IF_ERROR(FindKey(key).status());
+  return InvalidArgument("dataset options: '{}' is no text", key).With("key", key);
+}
+
 bool DatasetOptions::empty() const {
-  return std::none_of(values_.begin(), values_.end(), [](const auto& v) { return v.has_value(); });
+  const auto is_set = [](const auto& value) { return value.has_value(); };
+  return std::none_of(values_.begin(), values_.end(), is_set) &&
+         std::none_of(texts_.begin(), texts_.end(), is_set) && !aggregator_;
 }
 
 DatasetOptions DatasetOptions::Merge(const DatasetOptions& other,
@@ -130,6 +180,18 @@ DatasetOptions DatasetOptions::Merge(const DatasetOptions& other,
       changed->emplace_back(kKeys[i].name);
     }
     merged.values_[i] = other.values_[i];
+  }
+  const auto note = [changed](bool differs, std::string_view key) {
+    if (changed != nullptr && differs) changed->emplace_back(key);
+  };
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    if (!other.texts_[i]) continue;
+    note(texts_[i] && *texts_[i] != *other.texts_[i], kTexts[i]);
+    merged.texts_[i] = other.texts_[i];
+  }
+  if (other.aggregator_) {
+    note(aggregator_ && !(aggregator_ == other.aggregator_), kAggregator);
+    merged.aggregator_ = other.aggregator_;
   }
   return merged;
 }
@@ -144,16 +206,27 @@ std::vector<std::string> DatasetOptions::Conflicts(const DatasetOptions& other) 
       conflicts.emplace_back(kKeys[i].name);
     }
   }
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    // The empty text is the default.
+    const std::string mine = texts_[i].value_or("");
+    const std::string theirs = other.texts_[i].value_or("");
+    if (mine != theirs && !mine.empty() && !theirs.empty()) conflicts.emplace_back(kTexts[i]);
+  }
+  if (aggregator_ && other.aggregator_ && !(aggregator_ == other.aggregator_)) {
+    conflicts.emplace_back(kAggregator);
+  }
   return conflicts;
 }
 
 std::string_view DatasetOptions::KeyName(Key key) { return kKeys[static_cast<size_t>(key)].name; }
 
-std::string DatasetOptions::ToString() const { return Text(false); }
+std::string_view DatasetOptions::KeyName(Text text) { return kTexts[static_cast<size_t>(text)]; }
 
-std::string DatasetOptions::Explain() const { return Text(true); }
+std::string DatasetOptions::ToString() const { return TextOf(false); }
 
-std::string DatasetOptions::Text(bool explains) const {
+std::string DatasetOptions::Explain() const { return TextOf(true); }
+
+std::string DatasetOptions::TextOf(bool explains) const {
   std::vector<std::string> parts;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (!values_[i]) continue;
@@ -161,6 +234,10 @@ std::string DatasetOptions::Text(bool explains) const {
                                      : Format("{}={}", kKeys[i].name, *values_[i]));
     if (explains && !kKeys[i].acts) parts.back() += " (without effect yet)";
   }
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    if (texts_[i]) parts.push_back(Format("{}={}", kTexts[i], Quote(*texts_[i])));
+  }
+  if (aggregator_) parts.push_back(Format("{}=StatsAggregator", kAggregator));
   return Join(parts, ", ");
 }
 

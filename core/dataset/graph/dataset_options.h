@@ -14,6 +14,12 @@
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
 //   experimental_distribute.num_devices                  0 or more; without effect yet
 //   experimental_optimization.<switch>                   see kKeys; without effect yet
+//   experimental_stats.latency_all_edges                 bool, false; every operation is measured,
+//                                                        where there is an aggregator
+//
+// Beside these there are texts, experimental_stats.prefix and experimental_stats.counter_prefix,
+// which stand before the names of histograms and of counters, and experimental_stats.aggregator, to
+// which they belong. The aggregator is this process's, and in no saved definition.
 //
 // experimental_deterministic and experimental_threading.<key> are other names of deterministic and
 // of threading.<key>. What does not act is kept, merged and saved like the rest.
@@ -25,9 +31,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/dataset/graph/stats_aggregator.h"
 
 namespace tutti {
 
@@ -63,17 +72,25 @@ class DatasetOptions {
     kParallelBatch,
     kReorderDataDiscardingOps,
     kShuffleAndRepeatFusion,
+    kLatencyAllEdges,
   };
-  static constexpr int kNumKeys = 25;
+  static constexpr int kNumKeys = 26;
+  enum class Text : int32_t { kStatsPrefix, kStatsCounterPrefix };
+  static constexpr int kNumTexts = 2;
 
   // INVALID_ARGUMENT for an unknown key, naming the nearest and all known ones, or for a value of
   // another type or out of range.
   Status SetInt(std::string_view key, int64_t value);
   Status SetBool(std::string_view key, bool value);
+  Status SetText(std::string_view key, std::string value);
+  // Null: as if it had never been set.
+  void SetAggregator(Ref<StatsAggregator> aggregator) { aggregator_ = std::move(aggregator); }
   // As if it had never been set. INVALID_ARGUMENT for an unknown key.
   Status Clear(std::string_view key);
   // The value where it was set; booleans are 0 and 1. INVALID_ARGUMENT for an unknown key.
   Result<std::optional<int64_t>> Read(std::string_view key) const;
+  // The same of a text.
+  Result<std::optional<std::string>> ReadText(std::string_view key) const;
 
   // What was set, or the default.
   bool deterministic() const { return Value(Key::kDeterministic, 1) != 0; }
@@ -83,6 +100,12 @@ class DatasetOptions {
   int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
   int64_t max_intra_op_parallelism() const { return Value(Key::kMaxIntraOpParallelism, 0); }
   int64_t ram_budget() const { return Value(Key::kRamBudget, 0); }
+  bool latency_all_edges() const { return Value(Key::kLatencyAllEdges, 0) != 0; }
+  const std::optional<std::string>& Get(Text text) const {
+    return texts_[static_cast<size_t>(text)];
+  }
+  // Null where none was set.
+  const Ref<StatsAggregator>& aggregator() const { return aggregator_; }
   std::optional<int64_t> Get(Key key) const { return values_[static_cast<size_t>(key)]; }
   bool empty() const;
 
@@ -92,6 +115,7 @@ class DatasetOptions {
   // Keys that both set, to different values neither of which is the default.
   std::vector<std::string> Conflicts(const DatasetOptions& other) const;
   static std::string_view KeyName(Key key);
+  static std::string_view KeyName(Text text);
   // "deterministic=false, threading.private_threadpool_size=2": what was set.
   std::string ToString() const;
   // The same, and which of them have no effect yet.
@@ -100,10 +124,12 @@ class DatasetOptions {
   friend bool operator==(const DatasetOptions&, const DatasetOptions&) = default;
 
  private:
-  std::string Text(bool explains) const;
+  std::string TextOf(bool explains) const;
   int64_t Value(Key key, int64_t otherwise) const { return Get(key).value_or(otherwise); }
 
   std::array<std::optional<int64_t>, kNumKeys> values_;
+  std::array<std::optional<std::string>, kNumTexts> texts_;
+  Ref<StatsAggregator> aggregator_;
 };
 
 }  // namespace tutti

@@ -318,6 +318,14 @@ Result<std::string> Dataset::Serialize() const {
     option->set_key(std::string(DatasetOptions::KeyName(static_cast<DatasetOptions::Key>(key))));
     option->set_value(*value);
   }
+  for (int32_t i = 0; i < DatasetOptions::kNumTexts; ++i) {
+    const auto key = static_cast<DatasetOptions::Text>(i);
+    const std::optional<std::string>& text = options_.Get(key);
+    if (!text) continue;
+    v1::OptionDef* option = def.add_options();
+    option->set_key(std::string(DatasetOptions::KeyName(key)));
+    option->set_text(*text);
+  }
   std::string bytes;
   if (!def.SerializeToString(&bytes)) {
     return ResourceExhausted("serialize: the definition is too large for one message (2 GiB)");
@@ -363,6 +371,7 @@ Result<Ref<Dataset>> ReadDefinition(const Ref<DatasetEnvironment>& environment,
   }
   DatasetOptions options;
   for (const v1::OptionDef& option : def.options()) {
+    if (option.has_text() && options.SetText(option.key(), option.text()).ok()) continue;
     if (!options.Read(option.key()).ok()) {
       return InvalidArgument("deserialize: the option {} is not known here; {}",
                              Quote(option.key()), kNewer)

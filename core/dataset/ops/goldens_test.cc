@@ -319,6 +319,7 @@ class GoldenPipelines : public DatasetTest {
            environment_->SetDefaultSeed(6);
            return Case{Ok(Range(4)->Interleave(Registered("shuffled_from"), 2)), 4};
          }},
+        {"latency_stats", [this] { return Case{Ok(Range(4)->LatencyStats("made")), 2}; }},
         {"list_files",
          [this] {
            return Case{Ok(MakeListFilesDataset(datasets_, {"*.records", "*.gz"},

@@ -6,6 +6,7 @@ import enum
 from typing import Any, ClassVar, Dict, List, Optional, Type
 
 from tutti import _arguments, _native, errors
+from tutti.data._stats import StatsAggregator
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -47,6 +48,10 @@ _KINDS: Dict[str, type] = {
     "experimental_distribute.num_devices": int,
     **{f"experimental_optimization.{name}": bool for name in _OPTIMIZATIONS},
     "experimental_optimization.autotune_cpu_budget": int,
+    "experimental_stats.aggregator": StatsAggregator,
+    "experimental_stats.counter_prefix": str,
+    "experimental_stats.latency_all_edges": bool,
+    "experimental_stats.prefix": str,
 }
 # Other names, of options and of groups.
 _ALIASES = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
@@ -87,6 +92,11 @@ class _Group:
         return [key[len(self._PREFIX):] for key in _KINDS if key.startswith(self._PREFIX)]
 
     def _read(self, key: str) -> Any:
+        if _KINDS.get(key) is str:
+            return _native.data_options_read_string(self._handle, key)
+        if _KINDS.get(key) is StatsAggregator:
+            aggregator = _native.data_options_stats_aggregator(self._handle)
+            return None if aggregator is None else StatsAggregator._of(aggregator)
         try:
             number = _native.data_options_read(self._handle, key)
         except errors.InvalidArgumentError as error:
@@ -101,6 +111,11 @@ class _Group:
             try:
                 if value is None:
                     _native.data_options_clear(handle, key)
+                elif kind is StatsAggregator:
+                    _native.data_options_set_stats_aggregator(
+                        handle, _arguments.handle_of(key, value, StatsAggregator))
+                elif kind is str:
+                    _native.data_options_set_string(handle, key, value)
                 elif kind is bool or isinstance(value, bool):
                     _native.data_options_set_bool(handle, key, bool(value))
                 else:
@@ -160,7 +175,8 @@ class Options(_Group):
     experimental_deterministic (also deterministic; unset is True), experimental_slack (unset is
     False): bool. experimental_external_state_policy: ExternalStatePolicy. experimental_threading
     (also threading): ThreadingOptions. experimental_optimization: OptimizationOptions.
-    experimental_distribute: DistributeOptions. autotune.ram_budget: int. An option that was not set
+    experimental_distribute: DistributeOptions. experimental_stats: StatsOptions.
+    autotune.ram_budget: int. An option that was not set
     reads as None, and to assign None takes it away. An unknown one is an AttributeError that names
     the nearest. Options are equal when the same ones are set, to the same values.
 
@@ -233,6 +249,20 @@ class MapVectorizationOptions(_Group):
     _PREFIX = "experimental_optimization.map_vectorization."
 
 
+class StatsOptions(_Group):
+    """The options under experimental_stats, for what is measured while a dataset is read.
+
+    aggregator (StatsAggregator): where it is written; nothing is measured without one.
+    latency_all_edges (bool, unset is False): every operation is measured, and not only what
+    latency_stats says. prefix (str): stands with "::" before all names; counter_prefix (str) behind
+    it in those of counters.
+    """
+
+    __slots__ = ()
+
+    _PREFIX = "experimental_stats."
+
+
 class _AutotuneOptions(_Group):
     """The options under autotune."""
 
@@ -244,4 +274,4 @@ class _AutotuneOptions(_Group):
 _GROUPS: Dict[str, Type[_Group]] = {
     group._PREFIX[:-1]: group
     for group in (DistributeOptions, ThreadingOptions, OptimizationOptions,
-                  MapVectorizationOptions, _AutotuneOptions)}
+                  MapVectorizationOptions, StatsOptions, _AutotuneOptions)}

@@ -6,16 +6,19 @@ from tutti import _arguments, _native, errors
 from tutti.data._dataset import Dataset, SqlDataset, Variant, _Path
 from tutti.data._function import Function
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
-                                 MapVectorizationOptions, OptimizationOptions, ThreadingOptions)
+                                 MapVectorizationOptions, OptimizationOptions, StatsOptions,
+                                 ThreadingOptions)
 from tutti.data._records import TFRecordWriter
+from tutti.data._stats import Histogram, StatsAggregator
 
 # shard's "the workers decide", for both numbers.
 SHARD_HINT = -1
 
-__all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy",
+__all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy", "Histogram",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
-           "TFRecordWriter", "ThreadingOptions", "dense_to_sparse_batch", "from_variant",
-           "group_by_window", "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
+           "StatsAggregator", "StatsOptions", "TFRecordWriter", "ThreadingOptions",
+           "dense_to_sparse_batch", "from_variant", "group_by_window", "latency_stats",
+           "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
 
 
 def from_variant(variant: Any, structure: Any, *, timeout: Optional[float] = None) -> Dataset:
@@ -51,6 +54,12 @@ def group_by_window(key_func: Union[Callable[..., Any], Function],
     """
     return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size,
                                                    window_size_func)
+
+
+def latency_stats(tag: str) -> Callable[[Dataset], Dataset]:
+    """Dataset.latency_stats, with its tag, as a function from a dataset to a dataset, for
+    Dataset.apply."""
+    return lambda dataset: dataset.latency_stats(tag)
 
 
 def shuffle_and_repeat(buffer_size: int, count: Optional[int] = None,

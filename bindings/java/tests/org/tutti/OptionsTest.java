@@ -11,6 +11,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.tutti.data.Dataset;
 import org.tutti.data.Options;
+import org.tutti.data.StatsAggregator;
 
 /** Options of datasets. */
 class OptionsTest {
@@ -36,6 +37,37 @@ class OptionsTest {
     assertThrows(TuttiException.InvalidArgument.class, () -> options.set("no_such", 1));
     assertEquals(0L, Dataset.range(1).withOptions(options).options().get("deterministic"));
     assertEquals(1L, new Options().merge(new Options().deterministic(true)).get("deterministic"));
+  }
+
+  @Test
+  void anAggregatorHasWhatADatasetMeasured() {
+    try (StatsAggregator aggregator = new StatsAggregator()) {
+      final Options options = new Options().statsAggregator(aggregator)
+                                  .set("experimental_stats.prefix", "train");
+      assertEquals("train", options.getText("experimental_stats.prefix"));
+      assertNull(options.getText("experimental_stats.counter_prefix"));
+      assertNull(new Options().statsAggregator());
+      assertEquals(new Options().statsAggregator(options.statsAggregator())
+          .set("experimental_stats.prefix", "train"), options);
+      assertEquals(List.of(0L, 1L, 2L),
+          numbers(Dataset.range(3).latencyStats("made").withOptions(options)));
+      final Value read = aggregator.read();
+      assertEquals(3, read.get("counters").get("train::made::elements").longValue());
+      assertEquals(0, read.get("counters").get("train::made::failures").longValue());
+      final Value latency = read.get("histograms").get("train::made");
+      assertEquals(3, latency.get("count").longValue());
+      assertTrue(latency.get("sum").doubleValue() > 0, latency.toString());
+      assertEquals(32, latency.get("counts").asLongBuffer().remaining());
+      assertTrue(aggregator.toPrometheus().contains(
+          "tutti_dataset_latency_seconds_count{name=\"train::made\"} 3\n"));
+
+      numbers(Dataset.range(3).batch(2).withOptions(options.latencyAllEdges(true)));
+      assertEquals(2, aggregator.read().get("counters")
+          .get("train::record_latency::batch/2::elements").longValue());
+      assertNull(options.clear("experimental_stats.aggregator").statsAggregator());
+      assertThrows(TuttiException.InvalidArgument.class, () -> options.set("deterministic", "a"));
+      assertThrows(NullPointerException.class, () -> options.statsAggregator(null));
+    }
   }
 
   @Test

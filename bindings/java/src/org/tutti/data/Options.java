@@ -20,6 +20,10 @@ import org.tutti.internal.NativeObject;
  * experimental_external_state_policy, experimental_optimization.*,
  * experimental_distribute.num_devices.
  *
+ * <p>experimental_stats.*, for what is measured while a dataset is read: the boolean
+ * latency_all_edges, the texts prefix and counter_prefix, and the {@link StatsAggregator} for which
+ * they are.
+ *
  * <p>autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all
  * (0: any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what has to
  * keep elements, as shuffle and batch do, is RESOURCE_EXHAUSTED and names the operation that keeps
@@ -107,6 +111,21 @@ public final class Options extends NativeObject implements AutoCloseable {
     return change(these -> Native.data_options_set_bool(these, key, flag));
   }
 
+  /** Sets a text. */
+  public Options set(String key, String text) {
+    return change(these -> Native.data_options_set_string(these, key, text));
+  }
+
+  /** Sets experimental_stats.aggregator; clear takes it away. */
+  public Options statsAggregator(StatsAggregator aggregator) {
+    return change(these -> Native.data_options_set_stats_aggregator(these, aggregator));
+  }
+
+  /** Sets experimental_stats.latency_all_edges: every operation is measured. */
+  public Options latencyAllEdges(boolean all) {
+    return set("experimental_stats.latency_all_edges", all);
+  }
+
   /** As if it had never been set. */
   public Options clear(String key) {
     return change(these -> Native.data_options_clear(these, key));
@@ -140,6 +159,17 @@ public final class Options extends NativeObject implements AutoCloseable {
   /** The value, booleans as 0 and 1; null when it was not set. */
   public Long get(String key) {
     return read(these -> Bridge.optional(Native.data_options_read(these, key)));
+  }
+
+  /** The text; null when it was not set. */
+  public String getText(String key) {
+    return read(these -> Bridge.text(Native.data_options_read_string(these, key)));
+  }
+
+  /** The experimental_stats.aggregator; null when it was not set. */
+  public StatsAggregator statsAggregator() {
+    final Box box = read(these -> Box.at(Native.data_options_stats_aggregator(these)));
+    return box == null ? null : new StatsAggregator(box);
   }
 
   /** What the other has set, else what this has; a value that changes is logged as a warning. */

@@ -1,0 +1,53 @@
+package tutti
+
+import (
+	"tutti.dev/tutti/internal/native"
+)
+
+// StatsAggregator has the histograms and counters that datasets write while they are read: those
+// whose options name it. Measured is what stands under Dataset.LatencyStats, and with the option
+// experimental_stats.latency_all_edges every operation, as record_latency::NAME, or
+// record_latency::OPERATION/DEPTH where the operation has no name (a source has the depth 1;
+// operations of one kind and depth are added up). All iterators are added up, those that are gone,
+// too. Any goroutine may read, while others iterate.
+type StatsAggregator struct{ o *object }
+
+// NewStatsAggregator has nothing yet.
+func NewStatsAggregator() (*StatsAggregator, error) {
+	var made uintptr
+	if err := check(native.Stats_aggregator_create(&made)); err != nil {
+		return nil, err
+	}
+	return ownStatsAggregator(made), nil
+}
+
+func ownStatsAggregator(pointer uintptr) *StatsAggregator {
+	return &StatsAggregator{own(pointer, "stats aggregator",
+		native.Tutti_stats_aggregator_release)}
+}
+
+func (s *StatsAggregator) object() *object {
+	if s == nil {
+		return nil
+	}
+	return s.o
+}
+
+// Read is what there is so far: a dictionary of "counters", int64 by name, and "histograms", by name
+// dictionaries of "count" (samples, one for each element), "sum", "min" and "max" (seconds), "limits"
+// (32 upper limits in seconds, of which the last is infinite) and "counts" (samples up to each limit
+// that are above the one before).
+func (s *StatsAggregator) Read() (Value, error) {
+	return as(ownValue)(readOut(s.object(), native.Stats_aggregator_read))
+}
+
+// Prometheus is the same in the text format of Prometheus, with the names as the label "name".
+func (s *StatsAggregator) Prometheus() (string, error) {
+	return readText(s.object(), native.Stats_aggregator_to_prometheus)
+}
+
+// Close ends the reference; datasets and iterators that write into it keep it.
+func (s *StatsAggregator) Close() error {
+	s.object().close()
+	return nil
+}

@@ -1,0 +1,84 @@
+"""Statistics of datasets."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple
+
+import numpy as np
+
+from tutti import _native
+
+
+class Histogram(NamedTuple):
+    """What StatsAggregator.histograms has by name: `count` samples, one for each element, of `sum`
+    seconds in all, the least `min` and the largest `max`. counts[i] of them are at most limits[i]
+    seconds, and more than limits[i - 1]; the last limit is infinite."""
+
+    count: int
+    sum: float
+    min: float
+    max: float
+    limits: List[float]
+    counts: List[int]
+
+
+class StatsAggregator:
+    """Histograms and counters that datasets write while they are read: those whose options name it,
+    `options.experimental_stats.aggregator = aggregator`.
+
+    Measured is what stands under latency_stats(tag), and with
+    `options.experimental_stats.latency_all_edges = True` every operation, as record_latency::NAME,
+    or record_latency::OPERATION/DEPTH where the operation has no name (a source has the depth 1;
+    operations of one kind and depth are added up). All iterators are added up, those that are gone,
+    too. Two are equal when they are the same one. Any thread may read, while others iterate.
+    """
+
+    __slots__ = ("_handle",)
+
+    _handle: Any
+
+    def __init__(self) -> None:
+        self._handle = _native.stats_aggregator_create()
+
+    @classmethod
+    def _of(cls, handle: Any) -> StatsAggregator:
+        aggregator = cls.__new__(cls)
+        aggregator._handle = handle
+        return aggregator
+
+    def counters(self) -> Dict[str, int]:
+        """Numbers by name: of what is measured as `tag` its `tag::elements`, and its
+        `tag::failures`, which are no samples."""
+        found: Dict[str, Any] = _native.stats_aggregator_read(self._handle)["counters"]
+        return {name: int(number) for name, number in found.items()}
+
+    def histograms(self) -> Dict[str, Histogram]:
+        """How long elements took, by name; what stands below is included, and of several elements
+        that were made at once each has its share."""
+        found: Dict[str, Any] = _native.stats_aggregator_read(self._handle)["histograms"]
+        return {name: Histogram(int(one["count"]), float(one["sum"]), float(one["min"]),
+                                float(one["max"]), np.asarray(one["limits"]).tolist(),
+                                np.asarray(one["counts"]).tolist())
+                for name, one in found.items()}
+
+    def to_prometheus(self) -> str:
+        """All of it in the text format of Prometheus: a counter tutti_dataset_total and a histogram
+        tutti_dataset_latency_seconds, with the names as the label "name"."""
+        text: str = _native.stats_aggregator_to_prometheus(self._handle)
+        return text
+
+    def _as_options(self) -> Any:
+        options = _native.data_options_create()
+        _native.data_options_set_stats_aggregator(options, self._handle)
+        return options
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StatsAggregator):
+            return NotImplemented
+        same: bool = _native.data_options_equal(self._as_options(), other._as_options())
+        return same
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"StatsAggregator({len(self.histograms())} histograms)"

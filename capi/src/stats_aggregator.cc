@@ -1,0 +1,86 @@
+// Statistics of datasets, and the options that they have.
+#include "core/dataset/graph/stats_aggregator.h"
+
+#include <tutti/stats_aggregator.h>
+
+#include <optional>
+#include <string>
+
+#include "capi/src/bytes.h"
+#include "capi/src/data_options.h"
+#include "capi/src/guard.h"
+
+using namespace tutti;
+using namespace tutti::capi;
+
+tutti_status *tutti_stats_aggregator_create(tutti_stats_aggregator **out_aggregator) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_aggregator);
+    *out_aggregator = Give(MakeRef<StatsAggregator>());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_stats_aggregator_read(const tutti_stats_aggregator *aggregator,
+                                          tutti_value **out_value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, aggregator, out_value);
+    TUTTI_ASSIGN_OR_RETURN(Ref<Value> value, FromHandle(aggregator)->Read());
+    *out_value = Give(std::move(value));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_stats_aggregator_to_prometheus(const tutti_stats_aggregator *aggregator,
+                                                   tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, aggregator, out_text);
+    *out_text = GiveBytes(FromHandle(aggregator)->ToPrometheus());
+    return OkStatus();
+  });
+}
+
+void tutti_stats_aggregator_retain(const tutti_stats_aggregator *aggregator) {
+  RetainHandle(aggregator);
+}
+void tutti_stats_aggregator_release(const tutti_stats_aggregator *aggregator) {
+  ReleaseHandle(aggregator);
+}
+
+tutti_status *tutti_data_options_set_stats_aggregator(tutti_data_options *options,
+                                                      const tutti_stats_aggregator *aggregator) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, options, aggregator);
+    FromHandle(options)->options.SetAggregator(
+        Ref<StatsAggregator>::Retain(const_cast<StatsAggregator *>(FromHandle(aggregator))));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_data_options_get_stats_aggregator(const tutti_data_options *options,
+                                                      tutti_stats_aggregator **out_aggregator) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, options, out_aggregator);
+    *out_aggregator = Give(FromHandle(options)->options.aggregator());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_data_options_set_string(tutti_data_options *options, const char *key,
+                                            const char *value) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, options, key, value);
+    return FromHandle(options)->options.SetText(key, value);
+  });
+}
+
+tutti_status *tutti_data_options_read_string(const tutti_data_options *options, const char *key,
+                                             tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, options, key, out_text);
+    TUTTI_ASSIGN_OR_RETURN(std::optional<std::string> text,
+                           FromHandle(options)->options.ReadText(key));
+    *out_text = text ? GiveBytes(*std::move(text)) : nullptr;
+    return OkStatus();
+  });
+}

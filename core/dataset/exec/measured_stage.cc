@@ -1,0 +1,75 @@
+#include "core/dataset/exec/measured_stage.h"
+
+#include <string>
+#include <utility>
+
+#include "core/base/environment.h"
+#include "core/base/text.h"
+#include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/dataset_options.h"
+#include "core/dataset/graph/stats_aggregator.h"
+
+namespace tutti {
+namespace {
+
+StageInputs OneInput(std::unique_ptr<Stage> stage) {
+  StageInputs inputs;
+  inputs.push_back(std::move(stage));
+  return inputs;
+}
+
+// What stands before a tag: every part that is there, and "::" behind it.
+std::string PrefixOf(const DatasetOptions& options, bool counters) {
+  std::string prefix = options.Get(DatasetOptions::Text::kStatsPrefix).value_or("");
+  if (!prefix.empty()) prefix += "::";
+  if (!counters) return prefix;
+  const std::string more = options.Get(DatasetOptions::Text::kStatsCounterPrefix).value_or("");
+  return more.empty() ? prefix : prefix + more + "::";
+}
+
+class MeasuredStage final : public Stage {
+ public:
+  MeasuredStage(const Node& node, std::string_view tag, std::unique_ptr<Stage> stage,
+                const ExecContext& context)
+      : Stage(node, OneInput(std::move(stage))),
+        stage_(input()),
+        record_(context.options->aggregator(), context.environment->environment().clock(),
+                Format("{}{}", PrefixOf(*context.options, false), tag),
+                Format("{}{}::elements", PrefixOf(*context.options, true), tag),
+                Format("{}{}::failures", PrefixOf(*context.options, true), tag)) {}
+
+  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (demand.count_only) return stage_.Next(demand, options, slab);
+    const uint64_t then = record_.Now();
+    stage_.Next(demand, options, slab);
+    if (slab->rows > 0) record_.Add(slab->rows, record_.Now() - then);
+    if (!slab->status.ok() && !IsInterruption(slab->status)) record_.AddFailure();
+  }
+
+ private:
+  Stage& stage_;
+  LatencyRecord record_;
+};
+
+bool IsMeasured(const ExecContext& context) {
+  return !context.probe && context.options != nullptr && context.options->aggregator();
+}
+
+}  // namespace
+
+std::unique_ptr<Stage> MeasuredAs(std::string_view tag, const Node& node,
+                                  std::unique_ptr<Stage> stage, const ExecContext& context) {
+  if (!IsMeasured(context)) return stage;
+  return std::make_unique<MeasuredStage>(node, tag, std::move(stage), context);
+}
+
+std::unique_ptr<Stage> MeasuredIfAll(const Node& node, std::unique_ptr<Stage> stage,
+                                     const ExecContext& context) {
+  if (!IsMeasured(context) || !context.options->latency_all_edges()) return stage;
+  const std::string tag = node.name().empty()
+                              ? Format("record_latency::{}/{}", node.op().name, node.depth())
+                              : Format("record_latency::{}", node.name());
+  return MeasuredAs(tag, node, std::move(stage), context);
+}
+
+}  // namespace tutti
