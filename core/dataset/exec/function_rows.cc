@@ -76,7 +76,13 @@ Status FailureOfElement(const Status& status, std::string_view label, int64_t in
 }
 
 Status FunctionRows::Fail(const Status& status, int64_t index, const CallOptions& options) const {
-  return FailureOfElement(status, node_.label(), index, options, environment_.clock());
+  const std::string_view file = source_ == nullptr ? std::string_view() : source_->FileOfLast();
+  if (file.empty()) {
+    return FailureOfElement(status, node_.label(), index, options, environment_.clock());
+  }
+  return FailureOf(Format("element {} of file '{}'", index, file), status, node_.label(), index,
+                   options, environment_.clock())
+      .With("file", std::string(file));
 }
 
 Status FunctionRows::FailOf(const Value& argument, const Status& status, int64_t index,

@@ -38,6 +38,10 @@ class FunctionRows {
   FunctionRows(const Node& node, const ExecContext& context, Ref<const ElementSpec> spec,
                FunctionUse use = {});
 
+  // From now on failures name the file that the rows `input` gave last have come from. Calls are
+  // then made on the thread that asks `input`.
+  void NameFilesOf(const Stage& input) { source_ = &input; }
+
   bool takes_slabs() const { return function_.takes_slabs(); }
 
   // The result for one row. `index` is the element's, for messages. Threads: any, several at once.
@@ -75,6 +79,7 @@ class FunctionRows {
   Function& function_;
   Environment& environment_;
   MemoryAccount* const account_;
+  const Stage* source_ = nullptr;  // whose files failures name
   const Ref<const ElementSpec> spec_;
   Ref<const ElementSpec> learnt_;
 };

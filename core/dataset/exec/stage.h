@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -131,6 +132,11 @@ class Stage {
   // A reader that fails leaves the stage in some position: the iterator restores into new stages
   // and drops them on failure. Blocking work (replay) obeys `options`.
   virtual Status Restore(StateReader* reader, const CallOptions& options);
+
+  // The file that the last rows which Next gave have come from; empty where they do not come from
+  // one, or that is not known. For messages; on the thread that calls Next. By default: empty. A
+  // stage whose rows are those of its input's last call hands it on.
+  virtual std::string_view FileOfLast() const { return {}; }
 
   // Tells threads below to end, from any thread, and does not wait; afterwards Next fails. By
   // default: stops the inputs.

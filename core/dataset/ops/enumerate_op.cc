@@ -55,6 +55,8 @@ class EnumerateStage final : public Stage {
     slab->tree = tree_;
   }
 
+  std::string_view FileOfLast() const override { return input().FileOfLast(); }
+
   Status Restart(const CallOptions& options) override {
     next_ = start_;
     exhausted_ = false;

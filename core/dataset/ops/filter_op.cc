@@ -24,7 +24,9 @@ class FilterStage final : public Stage {
         clock_(context.environment->environment().clock()),
         account_(context.account),
         rows_(input()),
-        predicate_(this->node(), context) {}
+        predicate_(this->node(), context) {
+    predicate_.NameFilesOf(input());
+  }
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     while (slab->rows == 0 && !slab->end && slab->status.ok()) {
@@ -60,6 +62,8 @@ class FilterStage final : public Stage {
       if (!IsInterruption(status) || slab->rows == 0) slab->status = std::move(status);
     }
   }
+
+  std::string_view FileOfLast() const override { return input().FileOfLast(); }
 
   Status Restart(const CallOptions& options) override {
     rows_.Clear();

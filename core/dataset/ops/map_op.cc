@@ -73,7 +73,10 @@ class MapStage final : public Stage {
         function_(this->node(), context, PromisedSpec(node)),
         most_rows_(!function_.takes_slabs() && node.input().has_host_maps() ? 1 : kMaxSlabRows) {
     const int64_t calls = CallsAtOnce(node, context);
-    if (calls == 0 || function_.takes_slabs()) return;
+    if (calls == 0 || function_.takes_slabs()) {
+      function_.NameFilesOf(input());
+      return;
+    }
     ahead_ = std::make_unique<CallsAhead>(this->node(), context, calls, KeepsOrder(node, context),
                                           &rows_, &function_);
   }
@@ -118,6 +121,10 @@ class MapStage final : public Stage {
     rows_.Restore(reader);
     TUTTI_RETURN_IF_ERROR(reader->status());
     return Stage::Restore(reader, options);
+  }
+
+  std::string_view FileOfLast() const override {
+    return ahead_ ? std::string_view() : input().FileOfLast();
   }
 
   void Stop() override {

@@ -69,6 +69,8 @@ class OnErrorStage final : public Stage {
     }
   }
 
+  std::string_view FileOfLast() const override { return input().FileOfLast(); }
+
   Status Restart(const CallOptions& options) override {
     TUTTI_RETURN_IF_ERROR(Stage::Restart(options));
     skipped_ = 0;

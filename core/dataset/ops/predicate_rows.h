@@ -23,6 +23,9 @@ class PredicateRows {
  public:
   PredicateRows(const Node& node, const ExecContext& context);
 
+  // As FunctionRows::NameFilesOf.
+  void NameFilesOf(const Stage& input) { function_.NameFilesOf(input); }
+
   // What the predicate says about the first rows of a slab, one flag per row judged. A failed
   // status stands behind them: it is about the next row, which is used up, too, or an interruption,
   // which uses up none.

@@ -39,6 +39,8 @@ class RepeatStage final : public Stage {
     slab->end = true;
   }
 
+  std::string_view FileOfLast() const override { return input().FileOfLast(); }
+
   Status Restart(const CallOptions& options) override {
     pass_ = 0;
     done_ = count_ == 0;

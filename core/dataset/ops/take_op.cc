@@ -32,6 +32,8 @@ class TakeStage final : public Stage {
     slab->end = true;
   }
 
+  std::string_view FileOfLast() const override { return input().FileOfLast(); }
+
   Status Restart(const CallOptions& options) override {
     taken_ = 0;
     return Stage::Restart(options);
@@ -76,6 +78,8 @@ class SkipStage final : public Stage {
     }
     input().Next(demand, options, slab);
   }
+
+  std::string_view FileOfLast() const override { return input().FileOfLast(); }
 
   Status Restart(const CallOptions& options) override {
     skipped_ = 0;

@@ -54,6 +54,10 @@ void RecordFileSource::Next(const Demand& demand, const CallOptions& options, Sl
   }
 }
 
+std::string_view RecordFileSource::FileOfLast() const {
+  return reader_ == nullptr ? std::string_view() : std::string_view(reader_->path());
+}
+
 Status RecordFileSource::OpenFile(const std::string& path) {
   RecordFileOptions options = RecordFileOptionsOf(node());
   options.account = Ref<MemoryAccount>::Retain(context_.account);

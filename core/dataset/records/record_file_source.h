@@ -39,6 +39,7 @@ class RecordFileSource : public Stage {
   Status Restart(const CallOptions& options) final;
   Status Save(StateWriter* writer) final;
   Status Restore(StateReader* reader, const CallOptions& options) final;
+  std::string_view FileOfLast() const final;
 
  protected:
   virtual Result<std::unique_ptr<RecordFileReader>> Open(Disk& disk, const std::string& path,

@@ -92,6 +92,20 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     }
   }
 
+  /**
+   * Gives an element on as it is where an assertion holds for it, and fails where not:
+   * INVALID_ARGUMENT that names node, element, leaf and, where elements are read from a file before
+   * any other order is made of them, the file (details: index, node, row, file). It looks at many
+   * rows at once without calling Java, and is serialisable. What is known of a dataset's elements
+   * (paths, dtypes, ranks) is checked where the function is given to it.
+   */
+  public static DatasetFunction assertion(Assertion assertion) {
+    Loader.load();
+    return new DatasetFunction(Box.at(Native.function_assertion(assertion.check.number,
+        assertion.other, assertion.ranks, assertion.path, assertion.otherPath, assertion.message,
+        assertion.summarize, assertion.dtype, assertion.rtol, assertion.atol)));
+  }
+
   @Override
   public void close() {
     release();
