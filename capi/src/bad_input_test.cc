@@ -118,6 +118,37 @@ TEST_F(BadInputTest, AMalformedExampleIsInvalidArgument) {
   EXPECT_FAILS(FirstFailure(examples), TUTTI_INVALID_ARGUMENT, "xample");
 }
 
+TEST_F(BadInputTest, AnAssertionOfRowsNamesFileAndElement) {
+  const File file("rows", "good\nbad\ngood\n");
+  Tensor bad;
+  const tutti_string_view text = {"bad", 3};
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 0, nullptr, 1, &text, &bad));
+  tutti_assertion_options options = TUTTI_ASSERTION_OPTIONS_INIT;
+  options.message = "lines";
+  Function check;
+  EXPECT_FAILS(tutti_function_create_assertion(nullptr, TUTTI_ASSERTION_NONE_EQUAL, nullptr, 0,
+                                               nullptr, &options, &check),
+               TUTTI_INVALID_ARGUMENT, "expected one of the two");
+  EXPECT_FAILS(tutti_function_create_assertion(nullptr, 99, bad, 0, nullptr, &options, &check),
+               TUTTI_INVALID_ARGUMENT, "none of number 99");
+  ASSERT_OK(tutti_function_create_assertion(nullptr, TUTTI_ASSERTION_NONE_EQUAL, bad, 0, nullptr,
+                                            &options, &check));
+  Tensor name;
+  const tutti_string_view path = {file.path().data(), file.path().size()};
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 0, nullptr, 1, &path, &name));
+  Dataset files, lines;
+  ASSERT_OK(tutti_dataset_create_from_tensors(nullptr, ValueOf(name), nullptr, &files));
+  ASSERT_OK(tutti_dataset_create_text_line(nullptr, files, nullptr, &lines));
+  ASSERT_OK(tutti_dataset_map(&lines, check, nullptr));
+  tutti_status *failure = FirstFailure(lines);
+  for (const char *key : {"source_file", "source_record", "index", "node", "row"}) {
+    EXPECT_TRUE(HasDetail(failure, key)) << key;
+  }
+  EXPECT_FAILS(failure, TUTTI_INVALID_ARGUMENT,
+               "map: element 1 (record 1 of \"" + file.path() +
+                   "\"): lines: assert_none_equal: x != y does not hold at []");
+}
+
 TEST_F(BadInputTest, AFeatureOfADTypeThatExamplesDoNotHaveIsRefused) {
   tutti_feature feature = TUTTI_FEATURE_INIT;
   feature.key = "z";

@@ -13,12 +13,15 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
+#include "capi/src/roots.h"
 #include "capi/src/tensor_arguments.h"
 #include "core/base/disk.h"
 #include "core/base/error.h"
 #include "core/base/placement_log.h"
 #include "core/debugging/assertion.h"
+#include "core/debugging/assertion_function.h"
 #include "core/debugging/dump_reader.h"
+#include "core/function/function.h"
 #include "core/runtime/dumps.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/variable.h"
@@ -39,6 +42,11 @@ AssertOptions OptionsOf(const Options &set) {
   return options;
 }
 
+// A reference of our own to what is only read.
+Ref<Tensor> KeptTensor(const tutti_tensor *tensor) {
+  return Ref<Tensor>::Retain(const_cast<Tensor *>(FromHandle(tensor)));
+}
+
 template <class Enum>
 Result<Enum> ReadNumber(Call call, int32_t number, Enum last, const char *name) {
   if (number >= 1 && number <= static_cast<int32_t>(last)) return static_cast<Enum>(number);
@@ -49,6 +57,11 @@ Result<Enum> ReadNumber(Call call, int32_t number, Enum last, const char *name) 
 Status CheckAny(Call call, const std::vector<NamedTensor> &tensors, const char *what) {
   if (!tensors.empty()) return OkStatus();
   return InvalidArgument("{}: {} holds no tensor", call.function, what).With("structure", "none");
+}
+
+// What an assertion says: where workers take part in a run it is the error of all of them.
+Status Asserted(const char *name, Status status) {
+  return status.ok() ? std::move(status) : std::move(status).With("assertion", name);
 }
 
 // assertion(tensor) of every tensor in x.
@@ -80,7 +93,8 @@ tutti_status *tutti_debugging_assert_compare(tutti_comparison comparison, const 
     TUTTI_ASSIGN_OR_RETURN(const std::vector<AssertedPair> pairs,
                            AssertedPairs(call, *FromHandle(x), *FromHandle(y)));
     for (const AssertedPair &pair : pairs) {
-      TUTTI_RETURN_IF_ERROR(AssertCompare(kind, pair.x, pair.y, tolerances, OptionsOf(set)));
+      TUTTI_RETURN_IF_ERROR(Asserted(
+          AssertionName(kind), AssertCompare(kind, pair.x, pair.y, tolerances, OptionsOf(set))));
     }
     return OkStatus();
   });
@@ -94,7 +108,7 @@ tutti_status *tutti_debugging_assert_condition(tutti_condition condition, const 
     TUTTI_ASSIGN_OR_RETURN(const auto kind,
                            ReadNumber(call, condition, Condition::kScalar, "condition"));
     return OfEach(call, x, [&](const NamedTensor &tensor) {
-      return AssertCondition(kind, tensor, OptionsOf(set));
+      return Asserted(AssertionName(kind), AssertCondition(kind, tensor, OptionsOf(set)));
     });
   });
 }
@@ -109,7 +123,8 @@ tutti_status *tutti_debugging_assert_rank(tutti_rank_relation relation, const tu
     TUTTI_ASSIGN_OR_RETURN(const auto kind,
                            ReadNumber(call, relation, RankRelation::kIn, "relation"));
     return OfEach(call, x, [&](const NamedTensor &tensor) {
-      return AssertRank(kind, tensor, std::span(ranks, count), OptionsOf(set));
+      return Asserted(AssertionName(kind),
+                      AssertRank(kind, tensor, std::span(ranks, count), OptionsOf(set)));
     });
   });
 }
@@ -121,7 +136,7 @@ tutti_status *tutti_debugging_assert_type(const tutti_value *x, tutti_dtype dtyp
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     TUTTI_ASSIGN_OR_RETURN(const DType wanted, ReadDType(call, dtype));
     return OfEach(call, x, [&](const NamedTensor &tensor) {
-      return AssertType(tensor, wanted, OptionsOf(set));
+      return Asserted("assert_type", AssertType(tensor, wanted, OptionsOf(set)));
     });
   });
 }
@@ -178,7 +193,8 @@ tutti_status *tutti_debugging_assert_shapes(const tutti_value *x, size_t count,
         const std::vector<NamedTensor> &tensors = leaves[i].tensors;
         constraints.push_back({tensors[std::min(replica, tensors.size() - 1)], shapes[i]});
       }
-      TUTTI_RETURN_IF_ERROR(AssertShapes(constraints, shown, OptionsOf(set)));
+      TUTTI_RETURN_IF_ERROR(
+          Asserted("assert_shapes", AssertShapes(constraints, shown, OptionsOf(set))));
     }
     return OkStatus();
   });
@@ -191,8 +207,36 @@ tutti_status *tutti_debugging_assert_true(const tutti_value *x, const tutti_valu
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     TUTTI_ASSIGN_OR_RETURN(const std::vector<NamedTensor> shown, DataOf(call, data));
     return OfEach(call, x, [&](const NamedTensor &condition) {
-      return AssertTrue(condition, shown, OptionsOf(set));
+      return Asserted("Assert", AssertTrue(condition, shown, OptionsOf(set)));
     });
+  });
+}
+
+tutti_status *tutti_function_create_assertion(tutti_runtime *runtime, tutti_assertion assertion,
+                                              const tutti_tensor *y, size_t count,
+                                              const int64_t *ranks,
+                                              const tutti_assertion_options *options,
+                                              tutti_function **out_function) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_function);
+    TUTTI_REQUIRE_ARRAY(call, count, ranks);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_RETURN_IF_ERROR(UseRuntime(call, runtime).status());
+    AssertionFunctionSpec spec;
+    spec.assertion = static_cast<RowAssertion>(assertion);
+    spec.path = TextOr(set.path, "");
+    spec.y_path = TextOr(set.y_path, "");
+    spec.y = KeptTensor(y);
+    spec.rtol = KeptTensor(set.rtol);
+    spec.atol = KeptTensor(set.atol);
+    spec.ranks.assign(ranks, ranks + count);
+    spec.dtype = static_cast<DType>(set.dtype);
+    const AssertOptions shown = OptionsOf(set);
+    spec.message = shown.message;
+    spec.summarize = shown.summarize;
+    TUTTI_ASSIGN_OR_RETURN(auto function, MakeAssertionFunction(std::move(spec)));
+    *out_function = Give(std::move(function));
+    return OkStatus();
   });
 }
 

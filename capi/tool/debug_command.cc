@@ -8,23 +8,27 @@
 #include <optional>
 
 #include "capi/tool/command_line.h"
+#include "capi/tool/dump_views.h"
 #include "capi/tool/run_options.h"
+#include "capi/tool/text_file.h"
 
 namespace tutti::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = DumpJson;
 
-constexpr const char* kDebugUsage = "tutti debug DIR [--json]";
+constexpr const char* kDebugUsage = "tutti debug DIR [-o trace.json] [--svg health.svg] [--json]";
 constexpr const char* kDebugFooter = R"(
 DIR is the dump_root of enable_dump_debug_info, of one process or of all workers. Of a dump that
-keeps health the first tensor with a NaN or an infinity is named, and where it went from there. What
-was not flushed is not there; a file that is cut off is read to its last whole record.
+keeps health the first tensor with a NaN or an infinity is named, where it went from there, and how
+many there were in each step. What was not flushed is not there; a file that is cut off is read to
+its last whole record. ui.perfetto.dev and chrome://tracing show the timeline.
 
-  tutti debug dumps)";
+  tutti debug dumps -o trace.json --svg health.svg)";
 
 // How many events behind the first that is not finite are shown.
 constexpr size_t kShownBehind = 20;
+constexpr size_t kShownSteps = 20;
 
 std::string HealthText(const Json& event) {
   if (!event.contains("nan")) return event.contains("has_nan_or_infinity") ? "not finite" : "";
@@ -42,22 +46,21 @@ std::string DescribeDumped(const Json& dump, const Json& event) {
     text += fmt::format(" of replica {}", event["replica"].get<int64_t>());
   }
   const Json& process = dump["processes"][event["process"].get<size_t>()];
-  text += fmt::format(", {}, pid {}", event["dtype"].get<std::string>(),
-                      process["pid"].get<int64_t>());
+  text += fmt::format(", {}, {}", event["dtype"].get<std::string>(), DumpedProcessText(process));
   const std::string counts = HealthText(event);
   return counts.empty() ? text : text + ": " + counts;
 }
 
 void PrintDump(const Json& dump) {
   for (const Json& process : dump["processes"]) {
-    fmt::print("pid {} on {}: {} events, mode {}\n", process["pid"].get<int64_t>(),
-               process["host"].get<std::string>(), process["events"].get<size_t>(),
-               process["mode"].get<std::string>());
+    fmt::print("{}: {} events, mode {}\n", DumpedProcessText(process),
+               process["events"].get<size_t>(), process["mode"].get<std::string>());
   }
   for (const Json& file : dump["damaged"]) {
     fmt::print("damaged: {}: {}\n", file["file"].get<std::string>(),
                file["reason"].get<std::string>());
   }
+  fmt::print("{}", HealthTable(HealthOverSteps(dump), kShownSteps));
   const Json& first = dump["first_not_finite"];
   if (first.is_null()) {
     fmt::print("nothing that is not finite\n");
@@ -88,6 +91,9 @@ int DebugCommand(const std::vector<std::string>& words) {
   std::string directory;
   bool as_json = false;
   app.add_option("dir", directory, "The directory of the dumps")->type_name("DIR")->required();
+  std::string trace, svg;
+  app.add_option("-o,--output", trace, "Where a timeline of all events goes")->type_name("FILE");
+  app.add_option("--svg", svg, "Where a picture of health over steps goes")->type_name("FILE");
   app.add_flag("--json", as_json, "All events, as a JSON object");
   if (const std::optional<int> status = ReadWords(app, kDebugUsage, words)) return *status;
 
@@ -100,12 +106,22 @@ int DebugCommand(const std::vector<std::string>& words) {
   const tutti_string_view view = tutti_bytes_get_view(bytes);
   const std::string text(view.data, view.size);
   tutti_bytes_release(bytes);
+  const Json dump = Json::parse(text);
   if (as_json) {
     fmt::print("{}\n", text);
   } else {
-    PrintDump(Json::parse(text));
+    PrintDump(dump);
   }
-  return 0;
+  std::string error;
+  if (!trace.empty()) error = WriteTextFile(trace, MakeDumpTrace(dump));
+  if (!svg.empty() && error.empty()) {
+    error = WriteTextFile(svg, DrawHealth("health of " + directory, HealthOverSteps(dump)));
+  }
+  if (error.empty()) return 0;
+  // What was found is what people came for; it does not depend on the files.
+  std::fflush(stdout);
+  fmt::print(stderr, "tutti debug: {}\n", error);
+  return 1;
 }
 
 }  // namespace tutti::tool

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "capi/tool/dump_views.h"
+
 namespace tutti::tool {
 namespace {
 
@@ -77,6 +79,8 @@ TEST_F(DebugCommandTest, NamesTheFirstThatIsNotFiniteAndWhereItWent) {
   const std::string text = Output({root_});
   EXPECT_THAT(text, HasSubstr("first not finite: step 1, all_reduce, the input of replica 1, "
                               "float32, pid"));
+  EXPECT_THAT(text, HasSubstr("  step  tensors  not finite        NaN"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n     1 +[0-9]+ +[1-9][0-9]* +[1-9][0-9]* +0 +0\n"));
   EXPECT_THAT(text, HasSubstr(": 1 NaN, 0 +Inf, 0 -Inf among 2\n"));
   EXPECT_THAT(text, HasSubstr("then: step 1, all_reduce, the result of finite inputs"));
   EXPECT_THAT(text, HasSubstr("then: step 1, run, the result of replica 0"));
@@ -87,6 +91,60 @@ TEST_F(DebugCommandTest, GivesEverythingAsJson) {
   const nlohmann::json dump = nlohmann::json::parse(Output({"--json", root_}));
   EXPECT_EQ(dump.at("first_not_finite").at("replica"), 1);
   EXPECT_GE(dump.at("events").size(), 5u);
+}
+
+TEST_F(DebugCommandTest, DrawsATimelineAndHealthOverSteps) {
+  MakeDump();
+  const std::string trace = root_ + "/trace.json", svg = root_ + "/health.svg";
+  Output({root_, "-o", trace, "--svg", svg});
+  const auto read = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const nlohmann::json timeline = nlohmann::json::parse(read(trace));
+  bool seen = false;
+  for (const nlohmann::json& event : timeline.at("traceEvents")) {
+    if (event.at("name") != "all_reduce (not finite)" || event.at("tid") != 2) continue;
+    seen = true;
+    EXPECT_EQ(event.at("ph"), "i");
+    EXPECT_EQ(event.at("args").at("nan"), 1);
+    EXPECT_EQ(event.at("args").at("step"), 1);
+  }
+  EXPECT_TRUE(seen) << timeline.dump();
+  EXPECT_THAT(read(svg), HasSubstr("<title>step 1: "));
+  EXPECT_THAT(read(svg), HasSubstr("#c62828"));
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(Output({root_, "-o", root_ + "/no/trace.json"}, 1), HasSubstr("first not finite"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("/no/trace.json"));
+}
+
+TEST_F(DebugCommandTest, TellsWorkersApart) {
+  const DumpJson dump = DumpJson::parse(R"({"processes": [
+      {"host": "a", "pid": 7, "worker": 1, "task": "worker:1", "mode": "CURT_HEALTH", "events": 1},
+      {"host": "b", "pid": 7, "worker": 0, "task": "worker:0", "mode": "CURT_HEALTH", "events": 1},
+      {"host": "c", "pid": 8, "worker": null, "task": null, "mode": "CURT_HEALTH", "events": 0}],
+    "events": [
+      {"process": 0, "time_us": 5, "op": "run", "name": "x", "replica": 3, "step": 2,
+       "dtype": "float32", "has_nan_or_infinity": true},
+      {"process": 1, "time_us": 9, "op": "run", "name": "x", "replica": null, "step": null,
+       "dtype": "float32", "has_nan_or_infinity": false}]})");
+  EXPECT_EQ(DumpedProcessText(dump["processes"][0]), "worker 1, pid 7 on a");
+  EXPECT_EQ(DumpedProcessText(dump["processes"][2]), "pid 8 on c");
+  const nlohmann::json trace = nlohmann::json::parse(MakeDumpTrace(dump));
+  std::vector<int64_t> pids;
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "i") pids.push_back(event.at("pid"));
+    if (event.at("ph") == "i" && event.at("pid") == 0) EXPECT_EQ(event.at("ts"), 4);
+  }
+  EXPECT_THAT(pids, ::testing::ElementsAre(1, 0));
+  const std::vector<StepHealth> health = HealthOverSteps(dump);
+  ASSERT_EQ(health.size(), 2u);
+  EXPECT_EQ(health[0].step, -1);
+  EXPECT_EQ(health[1].not_finite, 1);
+  EXPECT_THAT(HealthTable(health, 1), HasSubstr("\n     2        1           1"));
+  EXPECT_THAT(HealthTable(health, 1), HasSubstr("of 2 steps"));
+  EXPECT_EQ(HealthTable({}, 5), "");
+  EXPECT_THAT(DrawHealth("a < b", {}), HasSubstr("a &lt; b"));
 }
 
 TEST_F(DebugCommandTest, SaysWhatIsDamagedAndWhatIsMissing) {

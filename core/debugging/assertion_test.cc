@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/real_environment.h"
+#include "core/debugging/assertion_function.h"
+#include "core/function/function.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/half.h"
 
@@ -275,6 +278,138 @@ TEST(FirstElementsText, IsInRowMajorOrder) {
       Tensor::FromSpan<int32_t>(Shape({2, 2}), std::vector<int32_t>{1, 2, 3, 4}).value();
   EXPECT_EQ(FirstElementsText(*x, 3), "[1 2 3 ...]");
   EXPECT_EQ(FirstElementsText(*x->SliceAxis(1, 1, 2).value(), -1), "[2 4]");
+}
+
+// ---- as functions of datasets
+
+class AssertionFunctionTest : public ::testing::Test {
+ protected:
+  // What a call with the leaves says of rows, "" where it passes them on; *row: which failed.
+  std::string Call(const AssertionFunctionSpec& spec, const Ref<Value>& rows, int64_t* row) {
+    const Ref<Function> function = MakeAssertionFunction(spec).value();
+    const Ref<Function> read = ReadAssertionFunction(function->Define()->payload).value();
+    std::string said;
+    for (const Ref<Function>& each : {function, read}) {
+      Context context(*environment_, ContextFields());
+      Ref<Value> out;
+      const Status status = each->Call(context, *rows, &out);
+      if (status.ok()) {
+        EXPECT_EQ(out->ToString(), rows->ToString());
+        said.clear();
+        *row = -1;
+        continue;
+      }
+      said = Message(status);
+      const StatusDetail* detail = status.FindDetail("row");
+      if (detail != nullptr) *row = std::get<int64_t>(detail->value);
+    }
+    return said;
+  }
+
+  static AssertionFunctionSpec Of(RowAssertion assertion, Ref<Tensor> y = nullptr) {
+    AssertionFunctionSpec spec;
+    spec.assertion = assertion;
+    spec.y = std::move(y);
+    return spec;
+  }
+
+  static Ref<Value> Rows(std::vector<float> values, Shape shape) {
+    return Value::OfTensor(Tensor::FromSpan<float>(shape, values).value());
+  }
+
+  const Ref<Environment> environment_ = MakeRef<RealEnvironment>();
+  int64_t row_ = -1;
+};
+
+TEST_F(AssertionFunctionTest, NamesTheFirstRowAndSpeaksOfItAlone) {
+  const Ref<Value> rows = Rows({1, 2, 3, 4, 5, -6, -7, 8}, Shape({4, 2}));
+  EXPECT_EQ(Call(Of(RowAssertion::kPositive), rows, &row_),
+            "assert_positive: x > 0 does not hold at [1], where x is -6; x float32[2]: [5 -6]");
+  EXPECT_EQ(row_, 2);
+  EXPECT_EQ(Call(Of(RowAssertion::kAllFinite), rows, &row_), "");
+  EXPECT_THAT(Call(Of(RowAssertion::kLess, Tensor::Vector<float>({6, 4})), rows, &row_),
+              StartsWith("assert_less: x < y does not hold at [1], where x is 4 and y is 4"));
+  EXPECT_EQ(row_, 1);
+  // A row of less axes than y is broadcast by itself, and not along the rows.
+  const Ref<Value> scalars = Rows({1, 1, 2}, Shape({3}));
+  EXPECT_THAT(Call(Of(RowAssertion::kEqual, Tensor::Vector<float>({1, 1, 1})), scalars, &row_),
+              HasSubstr("does not hold at [0], where x is 2"));
+  EXPECT_EQ(row_, 2);
+  EXPECT_THAT(Call(Of(RowAssertion::kScalar), rows, &row_), HasSubstr("float32[2], of rank 1"));
+  EXPECT_EQ(row_, 0);
+  EXPECT_EQ(Call(Of(RowAssertion::kPositive), Rows({}, Shape({0, 2})), &row_), "");
+}
+
+TEST_F(AssertionFunctionTest, LooksAtLeavesByPath) {
+  const Ref<Value> a = Rows({1, 2, 3}, Shape({3})), b = Rows({4, 2, 1}, Shape({3}));
+  const Ref<Value> rows =
+      Value::Dict({{"a", Value::Tuple({a, b})}, {"b", b}}).value();
+  AssertionFunctionSpec less = Of(RowAssertion::kLess, Tensor::Scalar<float>(4));
+  EXPECT_THAT(Call(less, rows, &row_), HasSubstr("where x[\"a\"][1] is 4"));
+  less.path = "a/0";
+  EXPECT_EQ(Call(less, rows, &row_), "");
+  less.y = nullptr;
+  less.y_path = "b";
+  EXPECT_THAT(Call(less, rows, &row_), HasSubstr("where x[\"a\"][0] is 2 and y[\"b\"] is 2"));
+  EXPECT_EQ(row_, 1);
+  less.path = "c";
+  EXPECT_EQ(Call(less, rows, &row_),
+            "assert_less: the element has nothing at \"c\"; its leaves are at \"a/0, a/1, b\"");
+}
+
+TEST_F(AssertionFunctionTest, ChecksWhatIsKnownBeforeAnythingRuns) {
+  const auto refused = [](const AssertionFunctionSpec& spec, DType dtype, PartialShape shape) {
+    return Message(MakeAssertionFunction(spec)
+                       .value()
+                       ->OutputSpec(ElementSpec::OfTensor(dtype, std::move(shape)).get())
+                       .status());
+  };
+  EXPECT_THAT(refused(Of(RowAssertion::kNumerics), DType::kInt64, Shape()), HasSubstr("int64"));
+  EXPECT_THAT(refused(Of(RowAssertion::kLess, Tensor::Scalar<float>(1)), DType::kInt32, Shape()),
+              HasSubstr("expected one dtype"));
+  EXPECT_THAT(refused(Of(RowAssertion::kScalar), DType::kInt32, Shape({2})), HasSubstr("rank 1"));
+  EXPECT_THAT(refused(Of(RowAssertion::kTrue), DType::kInt32, Shape()),
+              HasSubstr("expected booleans"));
+  const Ref<Function> less =
+      MakeAssertionFunction(Of(RowAssertion::kLess, Tensor::Vector<float>({1, 2}))).value();
+  const Ref<const ElementSpec> unknown = ElementSpec::OfTensor(DType::kFloat32, PartialShape());
+  EXPECT_EQ(less->OutputSpec(unknown.get()).value()->ToString(), unknown->ToString());
+  EXPECT_EQ(less->granularity(), Granularity::kSlab);
+  EXPECT_FALSE(less->calls_host());
+}
+
+TEST_F(AssertionFunctionTest, WrongSpecsAndBytesAreRefused) {
+  const auto refused = [](const AssertionFunctionSpec& spec) {
+    return Message(MakeAssertionFunction(spec).status());
+  };
+  EXPECT_THAT(refused(Of(RowAssertion::kLess)), HasSubstr("expected one of the two"));
+  EXPECT_THAT(refused(Of(RowAssertion::kPositive, Tensor::Scalar<float>(1))),
+              HasSubstr("expected neither"));
+  EXPECT_THAT(refused(Of(static_cast<RowAssertion>(8))), HasSubstr("none of number 8"));
+  EXPECT_THAT(refused(Of(RowAssertion::kRank)), HasSubstr("expected one rank, found 0"));
+  EXPECT_THAT(refused(Of(RowAssertion::kType)), HasSubstr("found no dtype"));
+  AssertionFunctionSpec spec = Of(RowAssertion::kLess, Tensor::Scalar<float>(1));
+  spec.ranks = {1};
+  EXPECT_THAT(refused(spec), HasSubstr("found 1 ranks"));
+  spec.ranks.clear();
+  spec.rtol = Tensor::Scalar<float>(1);
+  EXPECT_THAT(refused(spec), HasSubstr("assert_near's"));
+  spec = Of(RowAssertion::kLess);
+  spec.y_path = "b";
+  EXPECT_THAT(refused(spec), HasSubstr("say which leaf"));
+  spec = Of(RowAssertion::kRankIn);
+  spec.ranks = {-1};
+  EXPECT_THAT(refused(spec), HasSubstr("a rank is -1"));
+
+  const std::string whole =
+      MakeAssertionFunction(Of(RowAssertion::kNear, Tensor::Scalar<float>(1)))
+          .value()
+          ->Define()
+          ->payload;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(ReadAssertionFunction(whole.substr(0, size)).ok()) << size;
+  }
+  EXPECT_THAT(Message(ReadAssertionFunction(whole + "x").status()), HasSubstr("behind its end"));
 }
 
 }  // namespace

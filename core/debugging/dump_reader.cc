@@ -80,6 +80,7 @@ Json DescribeEvent(const v1::DebugEvent& event, size_t process, DebugMode mode) 
                {"name", TextOf(trace.name())},
                {"replica", NumberOrNull(trace.replica())},
                {"step", NumberOrNull(trace.step())},
+               {"worker", NumberOrNull(trace.worker())},
                {"dtype", std::string(DTypeName(static_cast<DType>(trace.dtype())))}};
   if (trace.has_shape()) {
     json["shape"] = std::vector<int64_t>(trace.shape().dims().begin(), trace.shape().dims().end());
@@ -145,6 +146,8 @@ Result<std::string> ReadDumps(Disk& disk, const std::string& directory) {
     }
     processes.push_back({{"host", TextOf(metadata.host())},
                          {"pid", metadata.pid()},
+                         {"worker", NumberOrNull(metadata.worker())},
+                         {"task", metadata.task().empty() ? Json() : TextOf(metadata.task())},
                          {"mode", DebugModeName(mode)},
                          {"format_version", metadata.format_version()},
                          {"circular_buffer_size", metadata.circular_buffer_size()},

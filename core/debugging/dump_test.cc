@@ -119,6 +119,22 @@ TEST_F(DumpTest, TheBufferKeepsTheMostRecentEventsUntilTheyAreFlushed) {
   EXPECT_EQ(Read().at("events").size(), 3u);
 }
 
+TEST_F(DumpTest, AWorkerIsNamedOnceTheProcessIsOne) {
+  const Ref<DumpWriter> writer = Writer();
+  EXPECT_TRUE(Read().at("processes").at(0).at("worker").is_null());
+  EXPECT_TRUE(Read().at("processes").at(0).at("task").is_null());
+  See(*writer, "run", Mixed());
+  SetDumpedWorker(2, "worker:2");
+  See(*writer, "run", Mixed());
+  ASSERT_TRUE(writer->FlushExecution().ok());
+  SetDumpedWorker(-1, "");
+  const Json dump = Read();
+  EXPECT_EQ(dump.at("processes").at(0).at("worker"), 2);
+  EXPECT_EQ(dump.at("processes").at(0).at("task"), "worker:2");
+  EXPECT_TRUE(dump.at("events").at(0).at("worker").is_null());
+  EXPECT_EQ(dump.at("events").at(1).at("worker"), 2);
+}
+
 TEST_F(DumpTest, WithoutABufferNothingIsLost) {
   options_.circular_buffer_size = 0;
   const Ref<DumpWriter> writer = Writer();

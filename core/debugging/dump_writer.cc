@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -70,7 +71,24 @@ void EachReal(const T& item, Fn&& fn) {
   }
 }
 
+// Never destroyed: threads may outlive the end of the program's main function.
+struct WorkerOfProcess {
+  std::atomic<int64_t> number{-1};
+  std::mutex mutex;  // guards the rest
+  std::string task;
+};
+WorkerOfProcess& TheWorker() {
+  static WorkerOfProcess& worker = *new WorkerOfProcess;
+  return worker;
+}
+
 }  // namespace
+
+void SetDumpedWorker(int64_t worker, std::string task) {
+  const std::lock_guard<std::mutex> lock(TheWorker().mutex);
+  TheWorker().task = std::move(task);
+  TheWorker().number.store(worker, std::memory_order_relaxed);
+}
 
 const char* DebugModeName(DebugMode mode) {
   switch (mode) {
@@ -160,41 +178,64 @@ DumpWriter::Health DumpWriter::HealthOf(const Tensor& tensor, DebugMode mode) {
   return health;
 }
 
+void DumpWriter::Note(const TensorSighting& sighting, int64_t wall_us, DType dtype,
+                      Event* event) const {
+  event->wall_us = wall_us;
+  event->op.assign(sighting.op);
+  event->name.assign(sighting.name);
+  event->replica = sighting.replica;
+  event->step = ObservedStep();
+  event->worker = TheWorker().number.load(std::memory_order_relaxed);
+  event->dtype = dtype;
+}
+
+DumpWriter::Event& DumpWriter::NextSlot() {
+  const auto room = static_cast<size_t>(std::max<int64_t>(options_.circular_buffer_size, 0));
+  if (room == 0 || events_.size() < room) return events_.emplace_back();
+  Event& oldest = events_[first_];
+  first_ = (first_ + 1) % room;
+  return oldest;
+}
+
+std::vector<DumpWriter::Event> DumpWriter::TakeEvents() {
+  std::vector<Event> events;
+  events.swap(events_);
+  std::rotate(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(first_), events.end());
+  first_ = 0;
+  return events;
+}
+
 Status DumpWriter::Observe(const TensorSighting& sighting, const Tensor& tensor) {
   const DType dtype = tensor.dtype();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_ || !Takes(sighting, dtype)) return OkStatus();
-  }
-  Event event;
-  event.wall_us = WallMicroseconds(clock_);
-  event.op = sighting.op;
-  event.name = sighting.name;
-  event.replica = sighting.replica;
-  event.step = ObservedStep();
-  event.dtype = dtype;
-  if (options_.mode == DebugMode::kShape) {
-    event.shape = tensor.shape();
-  } else if (options_.mode != DebugMode::kNoTensor && (IsFloating(dtype) || IsComplex(dtype)) &&
-             tensor.device().is_cpu()) {
-    event.health = HealthOf(tensor, options_.mode);
-    event.rank = static_cast<int64_t>(tensor.rank());
-  }
-  const bool circular = options_.circular_buffer_size > 0;
-  const size_t room =
-      circular ? static_cast<size_t>(options_.circular_buffer_size) : kEventsAFile;
-  std::deque<Event> full;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_) return OkStatus();
-    event.sequence = num_events_++;
-    events_.push_back(std::move(event));
-    if (events_.size() < room + (circular ? 1 : 0)) return OkStatus();
-    if (circular) {
-      events_.pop_front();
-      return OkStatus();
+  const int64_t wall_us = WallMicroseconds(clock_);
+  Event known;  // of what takes time to find out
+  const bool looks = options_.mode != DebugMode::kNoTensor;
+  if (looks) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (closed_ || !Takes(sighting, dtype)) return OkStatus();
     }
-    full.swap(events_);
+    if (options_.mode == DebugMode::kShape) {
+      known.shape = tensor.shape();
+    } else if ((IsFloating(dtype) || IsComplex(dtype)) && tensor.device().is_cpu()) {
+      known.health = HealthOf(tensor, options_.mode);
+      known.rank = static_cast<int64_t>(tensor.rank());
+    }
+  }
+  std::vector<Event> full;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_ || (!looks && !Takes(sighting, dtype))) return OkStatus();
+    Event& event = NextSlot();
+    Note(sighting, wall_us, dtype, &event);
+    event.sequence = num_events_++;
+    if (looks) {
+      event.shape = std::move(known.shape);
+      event.health = known.health;
+      event.rank = known.rank;
+    }
+    if (options_.circular_buffer_size > 0 || events_.size() < kEventsAFile) return OkStatus();
+    full = TakeEvents();
   }
   Status status = WriteEvents(full);
   if (!status.ok()) {
@@ -212,6 +253,7 @@ std::string DumpWriter::Encode(const Event& event) const {
   trace.set_name(event.name);
   trace.set_replica(event.replica + 1);
   trace.set_step(event.step + 1);
+  trace.set_worker(event.worker + 1);
   trace.set_dtype(static_cast<int32_t>(event.dtype));
   trace.set_sequence(event.sequence);
   if (event.shape.has_value()) {
@@ -236,11 +278,15 @@ std::string DumpWriter::Encode(const Event& event) const {
   return message.SerializeAsString();
 }
 
-Status DumpWriter::WriteEvents(const std::deque<Event>& events) {
+Status DumpWriter::WriteEvents(const std::vector<Event>& events) {
   if (events.empty()) return OkStatus();
   std::string bytes;
   for (const Event& event : events) AppendRecord(Encode(event), &bytes);
   const std::lock_guard<std::mutex> lock(file_mutex_);
+  // The process may have joined a job since.
+  if (TheWorker().number.load(std::memory_order_relaxed) != written_worker_) {
+    TUTTI_RETURN_IF_ERROR(WriteMetadata());
+  }
   TUTTI_RETURN_IF_ERROR(
       disk_.WriteFile(Format("{}.execution-{:05}", prefix_, num_files_), bytes)
           .WithPrefix("writing a dump"));
@@ -249,27 +295,30 @@ Status DumpWriter::WriteEvents(const std::deque<Event>& events) {
 }
 
 Status DumpWriter::FlushExecution() {
-  std::deque<Event> events;
+  std::vector<Event> events;
   Status failure;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    events.swap(events_);
+    events = TakeEvents();
     std::swap(failure, failure_);
   }
   Status status = WriteEvents(events);
   if (!status.ok()) {
     // They wait for the next flush, as far as there is room.
     const std::lock_guard<std::mutex> lock(mutex_);
-    events_.insert(events_.begin(), std::make_move_iterator(events.begin()),
-                   std::make_move_iterator(events.end()));
+    std::vector<Event> later = TakeEvents();
+    events.insert(events.end(), std::make_move_iterator(later.begin()),
+                  std::make_move_iterator(later.end()));
     const auto room = static_cast<size_t>(std::max<int64_t>(options_.circular_buffer_size, 0));
-    while (options_.circular_buffer_size > 0 && events_.size() > room) events_.pop_front();
-    if (closed_) events_.clear();
+    if (room > 0 && events.size() > room) {
+      events.erase(events.begin(), events.end() - static_cast<std::ptrdiff_t>(room));
+    }
+    if (!closed_) events_ = std::move(events);
   }
   return failure.ok() ? status : failure;
 }
 
-Status DumpWriter::FlushNonExecution() {
+Status DumpWriter::WriteMetadata() {
   v1::DebugEvent message;
   message.set_wall_time_us(WallMicroseconds(clock_));
   v1::DumpMetadata& metadata = *message.mutable_metadata();
@@ -281,16 +330,31 @@ Status DumpWriter::FlushNonExecution() {
   metadata.set_circular_buffer_size(options_.circular_buffer_size);
   metadata.set_op_regex(options_.op_regex);
   metadata.set_dtypes(options_.dtypes);
+  int64_t worker = -1;
+  {
+    const std::lock_guard<std::mutex> lock(TheWorker().mutex);
+    worker = TheWorker().number.load(std::memory_order_relaxed);
+    metadata.set_task(TheWorker().task);
+  }
+  metadata.set_worker(worker + 1);
   std::string bytes;
   AppendRecord(message.SerializeAsString(), &bytes);
+  TUTTI_RETURN_IF_ERROR(
+      disk_.WriteFile(prefix_ + ".metadata", bytes).WithPrefix("writing a dump"));
+  written_worker_ = worker;
+  return OkStatus();
+}
+
+Status DumpWriter::FlushNonExecution() {
   const std::lock_guard<std::mutex> lock(file_mutex_);
-  return disk_.WriteFile(prefix_ + ".metadata", bytes).WithPrefix("writing a dump");
+  return WriteMetadata();
 }
 
 void DumpWriter::Close() {
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
   events_.clear();
+  first_ = 0;
 }
 
 }  // namespace tutti

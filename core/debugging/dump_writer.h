@@ -13,13 +13,13 @@
 #define TUTTI_CORE_DEBUGGING_DUMP_WRITER_H_
 
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <regex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/disk.h"
@@ -49,6 +49,11 @@ struct DumpOptions {
   // A bit for the number of each dtype (1 << kFloat32); 0: all.
   int64_t dtypes = 0;
 };
+
+// Which worker of a job this process is, for the dumps that it writes: its number and its task,
+// "worker:1". Until it is said the process is none. Events have the worker of their time, a dump's
+// metadata the one of its last flush. Threads: any.
+void SetDumpedWorker(int64_t worker, std::string task);
 
 class DumpWriter final : public TensorObserver {
  public:
@@ -93,6 +98,7 @@ class DumpWriter final : public TensorObserver {
     std::string name;
     int64_t replica = -1;
     int64_t step = -1;
+    int64_t worker = -1;
     DType dtype = DType::kInvalid;
     std::optional<Shape> shape;
     std::optional<Health> health;
@@ -105,7 +111,15 @@ class DumpWriter final : public TensorObserver {
   static Health HealthOf(const Tensor& tensor, DebugMode mode);
   bool Takes(const TensorSighting& sighting, DType dtype);
   std::string Encode(const Event& event) const;
-  Status WriteEvents(const std::deque<Event>& events);
+  // Of what is not the tensor's own.
+  void Note(const TensorSighting& sighting, int64_t wall_us, DType dtype, Event* event) const;
+  // The place of the next event, of which one that is full gives up its oldest; `mutex_` is held.
+  Event& NextSlot();
+  // The events that wait, oldest first; `mutex_` is held.
+  std::vector<Event> TakeEvents();
+  Status WriteEvents(const std::vector<Event>& events);
+  // `file_mutex_` is held.
+  Status WriteMetadata();
 
   Disk& disk_;
   const Clock& clock_;
@@ -118,11 +132,14 @@ class DumpWriter final : public TensorObserver {
   int64_t num_events_ = 0;
   std::set<std::string, std::less<>> taken_;    // operations that the expression takes
   std::set<std::string, std::less<>> refused_;  // and those that it does not
-  std::deque<Event> events_;
+  // A ring that grows up to its size and keeps its events' memory; the oldest is at first_.
+  std::vector<Event> events_;
+  size_t first_ = 0;
   Status failure_;  // of a file that was written on the way
 
   std::mutex file_mutex_;  // guards all below; taken before or without the other
   int64_t num_files_ = 0;
+  int64_t written_worker_ = -1;  // of the metadata
 };
 
 }  // namespace tutti

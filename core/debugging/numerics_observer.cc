@@ -27,6 +27,7 @@ Status NumericsObserver::Observe(const TensorSighting& sighting, const Tensor& t
           counts.negative_infinity, tensor.num_elements(),
           ElementText(tensor, tensor.shape(), first), IndexText(tensor.shape(), first))
           .With("op", sighting.op)
+          .With("assertion", "check_numerics")
           .With("index", first)
           .With("nan", counts.nan)
           .With("positive_infinity", counts.positive_infinity)

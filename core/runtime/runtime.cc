@@ -22,6 +22,8 @@
 #include "core/cluster/resolve/tf_config_cluster_resolver.h"
 #include "core/cluster/sockets/local_address.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/debugging/assertion_function.h"
+#include "core/debugging/dump_writer.h"
 #include "core/debugging/numerics_observer.h"
 #include "core/tensor/tensor_observer.h"
 
@@ -60,6 +62,7 @@ Status CheckNotForked(std::string_view what) {
 Runtime::Runtime(Ref<Environment> world)
     : world_(std::move(world)), functions_(MakeRef<FunctionRegistry>()) {
   SetServices(ServicesOf(*world_));
+  (void)AddAssertionKind(functions_.get());  // nobody has added one before
 }
 
 Runtime::~Runtime() = default;
@@ -192,6 +195,7 @@ Result<Ref<Cluster>> Runtime::JoinCluster(const ClusterResolver& resolver, int64
       seat_.Take(Ref<Environment>::Retain(this), std::move(options), limits));
   recorder().SetProcess(cluster->job_id(), cluster->worker());
   devices_->SetTask(task);
+  SetDumpedWorker(cluster->worker(), task);
   return cluster;
 }
 

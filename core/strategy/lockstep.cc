@@ -63,10 +63,10 @@ Status Lockstep::End() {
 }
 
 Status Lockstep::WithReplica(Status status, size_t replica) const {
-  if (team_ != nullptr && status.code() == StatusCode::kAborted &&
-      status.FindDetail("replica") != nullptr) {
-    return status;
-  }
+  // What another worker has said of a replica of its own.
+  const bool passed_on =
+      status.code() == StatusCode::kAborted || status.FindDetail("worker") != nullptr;
+  if (team_ != nullptr && passed_on && status.FindDetail("replica") != nullptr) return status;
   return std::move(status).With("replica", Number(replica));
 }
 

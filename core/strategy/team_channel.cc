@@ -336,10 +336,16 @@ Status TeamChannel::Abort(Status reason) {
   if (communicator) {
     const StatusDetail* detail = reason.FindDetail("replica");
     const int64_t* replica = detail == nullptr ? nullptr : std::get_if<int64_t>(&detail->value);
+    // What an assertion found out is the error of all; of anything else it is this worker's.
+    const StatusDetail* assertion = reason.FindDetail("assertion");
     Status told =
-        Aborted("{}{} has failed: {}", team_->Describe(worker()),
-                replica == nullptr ? "" : Format(", replica {},", *replica), reason.message())
+        Status(assertion == nullptr ? StatusCode::kAborted : reason.code(),
+               Format("{}{} has failed: {}", team_->Describe(worker()),
+                      replica == nullptr ? "" : Format(", replica {},", *replica),
+                      reason.message()))
             .With("worker", worker());
+    const auto* name = assertion == nullptr ? nullptr : std::get_if<std::string>(&assertion->value);
+    if (name != nullptr) told = std::move(told).With("assertion", *name);
     if (replica != nullptr) told = std::move(told).With("replica", *replica);
     communicator->Abort(std::move(told).WithCause(reason));
   }

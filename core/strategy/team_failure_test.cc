@@ -63,6 +63,32 @@ TEST_P(TeamFailureTest, AnErrorOfOneReplicaEndsTheRunsOfAllWorkersAndNamesIt) {
   }
 }
 
+TEST(TeamFailures, WhatAnAssertionFindsIsTheErrorOfAllWorkers) {
+  TestJob job(3, 2);
+  job.OnWorkers([](TestWorker& worker) {
+    const Status status =
+        worker
+            .Run(ReplicaFn([](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+              TUTTI_RETURN_IF_ERROR(SumOfIds(replica).status());
+              if (replica.replica_id() == 3) {
+                return InvalidArgument("assert_less: x < y does not hold")
+                    .With("assertion", std::string("assert_less"));
+              }
+              return SumOfIds(replica);
+            }))
+            .status();
+    EXPECT_TRUE(Fails(status, StatusCode::kInvalidArgument, {"assert_less: x < y"}));
+    EXPECT_EQ(Detail(status, "replica"), 3) << status.ToString();
+    EXPECT_NE(status.FindDetail("assertion"), nullptr) << status.ToString();
+    if (worker.index != 1) {
+      EXPECT_TRUE(Fails(status, StatusCode::kInvalidArgument, {"worker 1", "replica 3"}));
+      ASSERT_FALSE(status.causes().empty()) << status.ToString();
+      EXPECT_EQ(status.causes()[0].code(), StatusCode::kInvalidArgument);
+    }
+    ExpectWorks(worker);
+  });
+}
+
 TEST(TeamFailures, AnErrorBehindTheLastCollectiveEndsTheNextRunOfTheOthers) {
   TestJob job(3, 2);
   job.OnWorkers([](TestWorker& worker) {

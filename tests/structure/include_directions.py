@@ -29,7 +29,7 @@ ROOMS = {
     "service": ["dataset", "cluster"],
     "coordinator": ["strategy", "service"],
     "checkpoint": ["tensor"],
-    "debugging": ["tensor"],
+    "debugging": ["dataset"],
     "runtime": ["coordinator", "checkpoint", "debugging"],
 }
 
@@ -82,7 +82,7 @@ VISITORS = {
     "collective/select": ["runtime"],
     "collective/group": ["strategy", "runtime"],
     "dataset/graph": ["strategy", "runtime", "capi"],
-    "dataset/exec": ["strategy", "runtime", "capi"],
+    "dataset/exec": ["strategy", "debugging", "runtime", "capi"],
     "dataset/records": ["capi"],
     "dataset/example": ["capi"],
     "dataset/expression": ["capi"],

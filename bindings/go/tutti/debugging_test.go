@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +81,39 @@ func TestConditionsRanksAndDTypesAreAsserted(t *testing.T) {
 	if !IsNumericTensor(x) || IsNumericTensor(Value{}) {
 		t.Fatal("is x numeric?")
 	}
+}
+
+func TestRowsPassANativeFunction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lines.txt")
+	passes(t, os.WriteFile(path, []byte("1\n2\n\n3\n"), 0o600))
+	empty := must[*Tensor](t)(StringTensor([]string{""}))
+	defer empty.Close()
+	scalar := must[*Tensor](t)(empty.Reshape())
+	defer scalar.Close()
+	check := AssertRows(RowAssertion{
+		Check: RowNoneEqual, Y: scalar, How: Assertion{Message: "lines", Summarize: 1}})
+	defer check.Close()
+	lines := TextLines(path).MapWith(check)
+	defer lines.Close()
+	iterator := must[*Iterator](t)(lines.Iterator(context.Background()))
+	defer iterator.Close()
+	rows := 0
+	for ; iterator.Next(); rows++ {
+	}
+	if rows != 2 {
+		t.Fatal(rows)
+	}
+	says(t, iterator.Err(), `map: element 2 (record 2 of "`+path+`"): lines: assert_none_equal`)
+	wrong := AssertRows(RowAssertion{Check: RowLess})
+	defer wrong.Close()
+	refused := Range(3).MapWith(wrong)
+	defer refused.Close()
+	says(t, refused.Err(), "assert_less", "expected one of the two")
+	ranks := AssertRows(RowAssertion{Check: RowRankIn, Ranks: []int64{1, 2}})
+	defer ranks.Close()
+	scalars := Range(3).MapWith(ranks)
+	defer scalars.Close()
+	says(t, scalars.Err(), "expected rank one of 1, 2")
 }
 
 func TestShapesFitEachOther(t *testing.T) {
@@ -189,6 +224,18 @@ func init() {
 			return replica.AllReduce(Sum, sure(Of(gradient)))
 		}, Value{})
 		fmt.Println(err)
+		_, err = strategy.Run(nil, func(replica *ReplicaContext, _ Value) (Value, error) {
+			id := sure(OfScalar(int64(replica.ReplicaID())))
+			if _, err := replica.AllReduce(Sum, id); err != nil {
+				return Value{}, err
+			}
+			err := AssertNoneEqual(id, sure(OfScalar(int64(5))), Assertion{Message: "ids"})
+			if err != nil {
+				return Value{}, err
+			}
+			return replica.AllReduce(Sum, id)
+		}, Value{})
+		fmt.Println(errors.Is(err, ErrInvalidArgument), err)
 		return nil
 	}
 }
@@ -200,7 +247,8 @@ func TestANanOfOneReplicaIsNamedByAllWorkers(t *testing.T) {
 			t.Fatalf("worker %d: %v\n%s", i, err, worker.err.String())
 		}
 		for _, part := range []string{"worker 2: ", "of replica 5 in step 1, float32[3]",
-			"1 NaN, 0 +Inf and 0 -Inf", "is nan at [1]"} {
+			"1 NaN, 0 +Inf and 0 -Inf", "is nan at [1]", "\ntrue ",
+			"ids: assert_none_equal: x != y does not hold"} {
 			if !strings.Contains(worker.out.String(), part) {
 				t.Fatalf("worker %d does not say %q: %s", i, part, worker.out.String())
 			}

@@ -136,6 +136,36 @@ class CheckNumericsTest(unittest.TestCase):
         for communicator in ranks:
             communicator.close()
 
+    def test_bucket_plans_name_the_rank_on_all(self):
+        ranks = tutti.Communicator.create_local(2)
+        found = [None, None]
+
+        def work(rank):
+            debugging.enable_check_numerics()
+            gradients = [np.ones(3, np.float32), BAD.copy() if rank else np.ones(3, np.float32)]
+            plan = tutti.BucketPlan(ranks[rank], gradients, "sum", bytes_per_bucket=12)
+            try:
+                plan.ready(0)
+                plan.ready(1)
+                plan.wait(timeout=30)
+            except errors.Error as error:
+                found[rank] = error
+            finally:
+                debugging.disable_check_numerics()
+
+        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for error in found:
+            self.assertIsInstance(error, errors.InvalidArgumentError)
+            for part in ("rank 1: all_reduce #", "the input", "float32[3], is not finite",
+                         "1 NaN, 1 +Inf and 0 -Inf"):
+                self.assertIn(part, str(error))
+        for communicator in ranks:
+            communicator.close()
+
     def test_it_holds_for_the_thread_alone(self):
         found = []
 
@@ -185,7 +215,8 @@ class DumpTest(unittest.TestCase):
                   "FULL_HEALTH": {"has_nan_or_infinity", "elements", "nan", "positive_infinity",
                                   "negative_infinity", "rank", "negative", "zero", "positive"},
                   "SHAPE": {"shape"}}
-        always = {"process", "time_us", "sequence", "op", "name", "replica", "step", "dtype"}
+        always = {"process", "time_us", "sequence", "op", "name", "replica", "step",
+                  "worker", "dtype"}
         for mode, kept in fields.items():
             self.root += mode
             dump = self.events(tensor_debug_mode=mode)
@@ -238,6 +269,9 @@ class DumpTest(unittest.TestCase):
                 enable(self.root, **options)
         with self.assertRaises(OSError):
             enable("/proc/nothing/dumps")
+        with tempfile.NamedTemporaryFile() as file:
+            with self.assertRaisesRegex((OSError, errors.Error), file.name):
+                enable(os.path.join(file.name, "dumps"))
         with self.assertRaises(FileNotFoundError):
             experimental.read_dump_debug_info("/nothing")
         self.events()
@@ -302,8 +336,44 @@ for what in ("sum", "mean", "min", "update"):
         say(what, None)
     except errors.Error as error:
         say(what, type(error).__name__, str(error), error.details.get("worker"))
+
+def asserted(bad):
+    id = context().replica_id_in_sync_group
+    context().all_reduce("sum", np.float32(1))
+    debugging.assert_none_equal(np.int32(id), np.int32(5 if bad else 9), message="ids")
+    return context().all_reduce("sum", np.float32(1))
+
+strategy.run(asserted, args=(False,))
+try:
+    strategy.run(asserted, args=(True,))
+    say("assert", None)
+except errors.Error as error:
+    say("assert", type(error).__name__, str(error), error.details.get("worker"))
 say("end", weights.numpy().tolist())
 """
+
+
+class ElasticTest(unittest.TestCase):
+    def test_a_nan_ends_the_epoch_on_all_and_the_next_one_goes_on(self):
+        workers = multi_worker_test.run("""
+            from tutti import debugging
+            debugging.enable_check_numerics()
+            cluster = tutti.Cluster.join()
+            now = tutti.Communicator.create(cluster, name="job")
+            now.barrier()
+            try:
+                now.all_reduce(np.array([1, np.nan if me == 1 else 2]))
+                say("nothing")
+            except errors.InvalidArgumentError as error:
+                say(str(error))
+            now = now.shrink(timeout=50)
+            say(now.size, now.all_reduce(np.ones(1)).tolist())
+            now.barrier()
+            """, workers=3, TUTTI_ELASTIC="1")
+        for lines in workers:
+            self.assertIn("rank 1", lines[0][0])
+            self.assertIn("the input, float64[2], is not finite", lines[0][0])
+            self.assertEqual(lines[1], [3, [3.0]])
 
 
 class FourWorkersTest(unittest.TestCase):
@@ -312,16 +382,37 @@ class FourWorkersTest(unittest.TestCase):
     def expect_named(self, enabled):
         workers = multi_worker_test.run(PROGRAM.replace("ENABLED", enabled), workers=4, replicas=2)
         for lines in workers:
-            self.assertEqual([line[0] for line in lines], ["sum", "mean", "min", "update", "end"])
-            for what, kind, message, worker in lines[:-1]:
+            self.assertEqual([line[0] for line in lines], ["sum", "mean", "min", "update", "assert",
+                                                              "end"])
+            for what, kind, message, worker in lines[:-2]:
                 self.assertEqual((kind, worker), ("InvalidArgumentError", 2), (what, message))
                 for part in ("worker 2: ", "of replica 5", "in step", "float32[4]",
                              "1 NaN, 0 +Inf and 0 -Inf", "nan at [2]"):
                     self.assertIn(part, message)
                 self.assertIn("'weights'" if what == "update" else "all_reduce", message)
+            self.assertEqual(lines[-2][1], "InvalidArgumentError", lines[-2])
+            self.assertIn("ids: assert_none_equal: x != y does not hold", lines[-2][2])
             self.assertEqual(lines[-1][1], [28.0] * 4)
-        for lines in zip(*workers):
+        for worker in (0, 1, 3):
+            self.assertRegex(workers[worker][-2][2], "worker 2.*, replica 5, has failed: ")
+        for lines in list(zip(*workers))[:4]:
             self.assertEqual(len({str(line[:3]) for line in lines}), 1, lines)
+
+    def test_a_dump_tells_workers_apart(self):
+        with tempfile.TemporaryDirectory() as root:
+            multi_worker_test.run(f"""
+                from tutti.debugging import experimental
+                writer = experimental.enable_dump_debug_info({root!r}, "CURT_HEALTH")
+                strategy = distribute.MultiWorkerMirroredStrategy()
+                strategy.run(lambda: context().all_reduce("sum", np.float32(me)))
+                writer.FlushExecutionFiles()
+                """, workers=2)
+            dump = experimental.read_dump_debug_info(root)
+        self.assertEqual(sorted((process["worker"], process["task"])
+                                for process in dump["processes"]),
+                         [(0, "worker:0"), (1, "worker:1")])
+        for event in dump["events"]:
+            self.assertEqual(event["worker"], dump["processes"][event["process"]]["worker"])
 
     def test_a_nan_of_one_replica_is_named_by_all(self):
         self.expect_named("(lambda me: True)")

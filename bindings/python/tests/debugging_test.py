@@ -1,5 +1,7 @@
 """Assertions: what holds, what an error says, and of which class it is."""
 
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -7,6 +9,10 @@ import numpy as np
 import tutti
 from tutti import debugging, errors
 from tutti.data import Dataset
+
+
+def check_all(_):
+    return True
 
 
 def replica_id():
@@ -217,6 +223,52 @@ class AssertionTest(unittest.TestCase):
         strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         self.refused(["assert_equal"], (), strategy.run,
                      lambda: debugging.assert_equal(replica_id(), 0))
+
+    def test_rows_pass_a_native_function(self):
+        rows = Dataset.from_tensor_slices({"x": np.arange(6.0), "y": np.full(6, 4.0)})
+        checked = rows.map(debugging.assert_rows(debugging.assert_less, y_path="y", path="x",
+                                                 message="rows"))
+        self.assertEqual(checked.element_spec, rows.element_spec)
+        iterator = iter(checked)
+        self.assertEqual([next(iterator)["x"] for _ in range(4)], [0, 1, 2, 3])
+        error = self.refused([], (ValueError,), next, iterator)
+        self.assertEqual(str(error), "map: element 4: rows: assert_less: x < y does not hold at [],"
+                                     " where x[\"x\"] is 4 and y[\"y\"] is 4; x[\"x\"] "
+                                     "float64[]: [4], y[\"y\"] float64[]: [4]")
+        self.assertEqual(error.details["index"], 4)
+        again = Dataset.deserialize(checked.serialize())
+        self.refused(["map: element 4: rows"], (), list, again)
+        for made, part in ((lambda: debugging.assert_rows(debugging.assert_less), "y"),
+                           (lambda: rows.map(debugging.assert_rows(
+                               debugging.assert_positive, path="z")), "nothing at"),
+                           (lambda: rows.map(debugging.assert_rows(
+                               debugging.assert_type, tf_type=np.int32)), "expected dtype int32"),
+                           (lambda: rows.map(debugging.assert_rows(
+                               debugging.assert_rank_in, ranks=[1, 2])), "one of 1, 2")):
+            self.refused([part], (), made)
+        with self.assertRaisesRegex(TypeError, "assertion about one tensor"):
+            debugging.assert_rows(debugging.assert_shapes)
+
+    def test_rows_of_a_file_are_named_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("a.txt", "b.txt")]
+            for path, lines in zip(paths, ("1\n2\n", "3\n\n4\n")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(lines)
+            lines = tutti.data.TextLineDataset(paths)
+            check = debugging.assert_rows(debugging.assert_none_equal, b"")
+            for dataset in (lines.map(check), lines.skip(1).repeat(2).filter(check_all).map(check)):
+                error = self.refused([f'(record 1 of "{paths[1]}"): assert_none_equal'], (), list,
+                                     dataset)
+                self.assertEqual(error.details["source_file"], paths[1])
+
+            def convert(line):
+                return int(line)
+            with self.assertRaises(ValueError) as raised:
+                list(lines.map(convert))
+            self.assertIn(f'in map: element 3 (record 1 of "{paths[1]}")',
+                          raised.exception.__notes__)
+            self.refused([f'(record 1 of "{paths[1]}")'], (), list, lines.shuffle(9).map(check))
 
     def test_aliases(self):
         self.assertIs(tutti.Assert, debugging.Assert)

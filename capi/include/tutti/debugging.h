@@ -3,18 +3,19 @@
  * An assertion that holds returns NULL. One that does not is INVALID_ARGUMENT: its message begins
  * with the caller's, says what was expected and where it does not hold (the index of the first
  * element, the elements, dtypes, shapes) and ends with the first elements of the tensors. Details:
- * index (in row-major order), replica, path; dtype where it is about a dtype.
+ * index (in row-major order), replica, path, assertion (its name); dtype where it is about a dtype.
  *
  * What is asserted about is a value: a tensor, a variable (every copy), a per-replica value (every
  * component) or a structure of them; the message names path and replica. A value of two is compared
  * leaf by leaf with one of the same structure, or with a single leaf. None is passed over inside a
  * structure. Assertions about elements pass for tensors without any, and compare by broadcasting.
  * They may be called in functions of datasets and of replicas: the element or the run fails with
- * the assertion's error. */
+ * the assertion's error. A run of several workers fails with INVALID_ARGUMENT on all of them: the
+ * others name worker and replica, and have the assertion's error as cause. */
 #ifndef TUTTI_DEBUGGING_H_
 #define TUTTI_DEBUGGING_H_
 
-#include <tutti/value.h>
+#include <tutti/function.h>
 
 TUTTI_BEGIN_DECLS
 
@@ -118,6 +119,61 @@ TUTTI_API tutti_status *tutti_debugging_assert_true(const tutti_value *x, const 
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_debugging_is_numeric(const tutti_value *x);
 
+/* Every assertion of one tensor, or of one and another: 0 + a comparison, 16 + a condition, 32 + a
+ * relation of ranks; append-only. */
+typedef int32_t tutti_assertion;
+enum {
+  TUTTI_ASSERTION_EQUAL = 1,
+  TUTTI_ASSERTION_NONE_EQUAL = 2,
+  TUTTI_ASSERTION_LESS = 3,
+  TUTTI_ASSERTION_LESS_EQUAL = 4,
+  TUTTI_ASSERTION_GREATER = 5,
+  TUTTI_ASSERTION_GREATER_EQUAL = 6,
+  TUTTI_ASSERTION_NEAR = 7,
+  TUTTI_ASSERTION_POSITIVE = 17,
+  TUTTI_ASSERTION_NEGATIVE = 18,
+  TUTTI_ASSERTION_NON_POSITIVE = 19,
+  TUTTI_ASSERTION_NON_NEGATIVE = 20,
+  TUTTI_ASSERTION_ALL_FINITE = 21,
+  TUTTI_ASSERTION_NUMERICS = 22,
+  TUTTI_ASSERTION_INTEGER = 23,
+  TUTTI_ASSERTION_SCALAR = 24,
+  TUTTI_ASSERTION_RANK = 33,
+  TUTTI_ASSERTION_RANK_AT_LEAST = 34,
+  TUTTI_ASSERTION_RANK_IN = 35,
+  TUTTI_ASSERTION_TYPE = 48,
+  TUTTI_ASSERTION_TRUE = 49
+};
+
+typedef struct tutti_assertion_options {
+  size_t struct_size;
+  const char *path;    /* as of tutti_value_find: the leaves there and below; NULL: every leaf */
+  const char *y_path;  /* the leaf that a comparison compares with, in place of y; needs `path` */
+  const char *message; /* goes in front; NULL: none */
+  int64_t summarize;   /* elements of each tensor that are shown; default 3, negative: all */
+  tutti_dtype dtype;   /* of TYPE */
+  const tutti_tensor *rtol; /* of NEAR, as in tutti_compare_options */
+  const tutti_tensor *atol;
+} tutti_assertion_options;
+#define TUTTI_ASSERTION_OPTIONS_INIT \
+  { sizeof(tutti_assertion_options), NULL, NULL, NULL, 0, 0, NULL, NULL }
+
+/* The native function that gives an element on as it is where an assertion holds for it, and fails
+ * where not: the error names node, element, leaf and, where elements are read from files, the
+ * record (details: index, node, row, source_file, source_record). It looks at many rows at once,
+ * without a callback, and is serialisable. What is known of a dataset's elements
+ * (paths, dtypes, ranks) is checked where the function is given to it.
+ *
+ * y: what each row is compared with, broadcast, for a comparison without y_path, else NULL; `ranks`
+ * of those about ranks, else none. Tensors must not change from here on.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_create_assertion(tutti_runtime *runtime,
+                                                        tutti_assertion assertion,
+                                                        const tutti_tensor *y, size_t count,
+                                                        const int64_t *ranks,
+                                                        const tutti_assertion_options *options,
+                                                        tutti_function **out_function);
+
 /* ---- checks while training */
 
 typedef struct tutti_check_numerics_options {
@@ -202,12 +258,14 @@ TUTTI_API tutti_status *tutti_debugging_flush_non_execution_files(int64_t writer
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_debugging_disable_dump(void);
 
-/* The dumps of all processes in a directory, as a JSON object: processes; events in the order of
- * time, of which the fields are those of the mode (process, time_us, sequence, op, name, replica,
- * step, dtype and shape or has_nan_or_infinity, elements, nan, positive_infinity,
- * negative_infinity, rank, negative, zero, positive); first_not_finite, the first event with a NaN
- * or an infinity or null; damaged, the files that do not read to their end and why. NOT_FOUND where
- * there is no dump, DATA_LOSS where what is known of a process does not read.
+/* The dumps of all processes in a directory, as a JSON object: processes (host, pid, worker and
+ * task, null in no job, mode, format_version, circular_buffer_size, op_regex, events); events in
+ * the order of time, of which the fields are those of the mode (process, time_us, sequence, op,
+ * name, replica, step, worker, dtype and shape or has_nan_or_infinity, elements, nan,
+ * positive_infinity, negative_infinity, rank, negative, zero, positive); first_not_finite, the
+ * first event with a NaN or an infinity or null; damaged, the files that do not read to their end
+ * and why. NOT_FOUND where there is no dump, DATA_LOSS where what is known of a process does not
+ * read.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_debugging_read_dumps(const char *directory, tutti_bytes **out_json);
 

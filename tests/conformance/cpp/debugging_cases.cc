@@ -1,9 +1,10 @@
-// The cases of debugging.json.
+// The cases of debugging.json and debugging_own.json.
 #include <map>
 #include <string>
 #include <vector>
 
 #include "cases.h"
+#include "datasets.h"
 
 namespace conformance {
 namespace {
@@ -55,13 +56,34 @@ void AssertShapes(const Json &shapes) {
   Check(tutti_debugging_assert_shapes(all.get(), specs.size(), specs.data(), nullptr, nullptr));
 }
 
+// x is the rows of a dataset, which pass through a native function.
+void AssertRows(const std::string &name, const Json &test) {
+  constexpr tutti_assertion kFirstCondition = 16;
+  const tutti_assertion assertion = kComparisons.count(name) != 0
+                                        ? kComparisons.at(name)
+                                        : kFirstCondition + kConditions.at(name);
+  Value y;
+  if (test.contains("y")) y = ValueOf(test.at("y"));
+  Function check;
+  Check(tutti_function_create_assertion(CurrentRuntime(), assertion,
+                                        test.contains("y") ? TensorIn(y) : nullptr, 0, nullptr,
+                                        nullptr, check.out()));
+  Dataset dataset;
+  Check(tutti_dataset_create_from_tensor_slices(CurrentRuntime(), ValueOf(test.at("x")).get(),
+                                                nullptr, dataset.out()));
+  Check(tutti_dataset_map(dataset.out(), check.get(), nullptr));
+  const size_t rows = Elements(dataset).size();
+  if (rows != test.at("rows")) throw Mismatch("there are " + std::to_string(rows) + " rows");
+}
+
 void Assert(const Json &test) {
   const std::string name = test.at("assert");
   if (name == "shapes") {
     CheckKeys(test, {"name", "assert", "shapes", "ok", "error", "message_names"});
     return AssertShapes(test.at("shapes"));
   }
-  CheckKeys(test, {"name", "assert", "x", "y", "ok", "error", "message_names"});
+  CheckKeys(test, {"name", "assert", "rows", "x", "y", "ok", "error", "message_names"});
+  if (test.contains("rows")) return AssertRows(name, test);
   const Value x = ValueOf(test.at("x"));
   if (kComparisons.count(name) != 0) {
     const Value y = ValueOf(test.at("y"));

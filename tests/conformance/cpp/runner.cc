@@ -38,6 +38,7 @@ int RunAll(const std::filesystem::path &folder) {
                                                 {"dataset_ops", RunDatasetCase},
                                                 {"dataset_own", RunDatasetCase},
                                                 {"debugging", RunDebuggingCase},
+                                                {"debugging_own", RunDebuggingCase},
                                                 {"values_own", RunValuesCase},
                                                 {"device_spec", RunDeviceSpecCase},
                                                 {"distribute", RunDistributeCase},

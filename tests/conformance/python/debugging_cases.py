@@ -1,8 +1,9 @@
-"""The cases of debugging.json."""
+"""The cases of debugging.json and debugging_own.json."""
 
 import numpy as np
 
 from tutti import debugging
+from tutti.data import Dataset
 from vector_values import NotCovered, dtype_of, known, need, value
 from walks import expect_error
 
@@ -17,8 +18,10 @@ def run_assertion(case):
         debugging.assert_shapes([(np.zeros(shape, np.float32), spec)
                                  for shape, spec in case["shapes"]])
         return
-    known(case, ("name", "assert", "x", "y", "ok", "error", "message_names"))
-    if name in COMPARISONS:
+    known(case, ("name", "assert", "rows", "x", "y", "ok", "error", "message_names"))
+    if "rows" in case:
+        run_rows(name, case)
+    elif name in COMPARISONS:
         getattr(debugging, f"assert_{name}")(value(case["x"]), value(case["y"]))
     elif name in CONDITIONS:
         getattr(debugging, f"assert_{name}")(value(case["x"]))
@@ -28,6 +31,15 @@ def run_assertion(case):
         need(check(x, "checked") is x, "the tensor itself is given back")
     else:
         raise NotCovered(f"assert {name}")
+
+
+def run_rows(name, case):
+    """x is the rows of a dataset, through whose native function they pass."""
+    assertion = getattr(debugging, name if name == "check_numerics" else f"assert_{name}")
+    check = debugging.assert_rows(assertion, value(case["y"]) if "y" in case else None)
+    rows = value(case["x"])
+    passed = list(Dataset.from_tensor_slices(rows).map(check))
+    need(len(passed) == len(rows) == case["rows"], case["rows"], "rows are due", len(passed))
 
 
 def run_debugging(case):

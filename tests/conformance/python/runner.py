@@ -517,7 +517,8 @@ def run_variable(case, strategy):
 FILES = {"dataset.json": run_dataset, "dataset_ops.json": run_dataset,
          "dataset_own.json": run_dataset, "distribute.json": run_distribute,
          "reduce.json": run_reduce, "values.json": run_values, "values_own.json": run_values,
-         "device_spec.json": run_device_spec, "debugging.json": run_debugging}
+         "device_spec.json": run_device_spec, "debugging.json": run_debugging,
+         "debugging_own.json": run_debugging}
 
 
 def main():

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -76,8 +77,12 @@ func assertion(test fields) error {
 		}
 		return assertShapes(test["shapes"].([]any))
 	}
-	if err := known(test, "name", "assert", "x", "y", "ok", "error", "message_names"); err != nil {
+	err := known(test, "name", "assert", "rows", "x", "y", "ok", "error", "message_names")
+	if err != nil {
 		return err
+	}
+	if test["rows"] != nil {
+		return assertRows(name, test)
 	}
 	x, err := operand(test["x"])
 	if err != nil {
@@ -96,6 +101,53 @@ func assertion(test fields) error {
 		return holds(x)
 	}
 	return notCovered("assert " + name)
+}
+
+var rowChecks = map[string]tutti.RowCheck{
+	"equal": tutti.RowEqual, "none_equal": tutti.RowNoneEqual, "less": tutti.RowLess,
+	"less_equal": tutti.RowLessEqual, "greater": tutti.RowGreater,
+	"greater_equal": tutti.RowGreaterEqual, "near": tutti.RowNear, "positive": tutti.RowPositive,
+	"negative": tutti.RowNegative, "non_positive": tutti.RowNonPositive,
+	"non_negative": tutti.RowNonNegative, "integer": tutti.RowInteger, "scalar": tutti.RowScalar,
+	"all_finite": tutti.RowAllFinite, "check_numerics": tutti.RowNumerics}
+
+// assertRows passes x, the rows of a dataset, through a native function.
+func assertRows(name string, test fields) error {
+	assertion := tutti.RowAssertion{Check: rowChecks[name]}
+	if test["y"] != nil {
+		y, err := operand(test["y"])
+		if err != nil {
+			return err
+		}
+		defer y.Close()
+		if assertion.Y, err = y.Tensor(); err != nil {
+			return err
+		}
+	}
+	x, err := operand(test["x"])
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	check := tutti.AssertRows(assertion)
+	defer check.Close()
+	dataset := tutti.FromTensorSlices(x).MapWith(check)
+	defer dataset.Close()
+	iterator, err := dataset.Iterator(context.Background())
+	if err != nil {
+		return err
+	}
+	defer iterator.Close()
+	rows := int64(0)
+	for ; iterator.Next(); rows++ {
+	}
+	if err := iterator.Err(); err != nil {
+		return err
+	}
+	if wanted := integer(test, "rows", -1); rows != wanted {
+		return fmt.Errorf("expected %d rows, found %d", wanted, rows)
+	}
+	return nil
 }
 
 func isNumeric(test fields) error {

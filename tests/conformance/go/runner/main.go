@@ -47,7 +47,7 @@ func expectError(expected fields, err error) error {
 var runners = map[string]func(test fields) error{"dataset": runDataset,
 	"dataset_ops": runDataset, "dataset_own": runDataset, "distribute": runDistribute,
 	"values_own": runValues, "reduce": runReduce, "values": runValues, "device_spec": runDeviceSpec,
-	"debugging": runDebugging}
+	"debugging": runDebugging, "debugging_own": runDebugging}
 
 // run does not let a case that fails in any way end the others.
 func run(kind string, test fields) (err error) {

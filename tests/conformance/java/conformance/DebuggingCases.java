@@ -2,6 +2,7 @@ package conformance;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiConsumer;
@@ -9,8 +10,12 @@ import java.util.function.Consumer;
 import org.tutti.DType;
 import org.tutti.Debugging;
 import org.tutti.Tensor;
+import org.tutti.Value;
+import org.tutti.data.Assertion;
+import org.tutti.data.Dataset;
+import org.tutti.data.DatasetFunction;
 
-/** The cases of debugging.json. */
+/** The cases of debugging.json and debugging_own.json. */
 final class DebuggingCases {
   private static final Map<String, BiConsumer<Object, Object>> COMPARISONS =
       Map.of("equal", Debugging::assertEqual, "none_equal", Debugging::assertNoneEqual, "less",
@@ -57,14 +62,33 @@ final class DebuggingCases {
       shapes(test.list("shapes"));
       return;
     }
-    test.known("name", "assert", "x", "y", "ok", "error", "message_names");
-    if (COMPARISONS.containsKey(name)) {
+    test.known("name", "assert", "rows", "x", "y", "ok", "error", "message_names");
+    if (test.has("rows")) {
+      rows(name, test);
+    } else if (COMPARISONS.containsKey(name)) {
       COMPARISONS.get(name).accept(Values.data(test.get("x")), Values.data(test.get("y")));
     } else if (CONDITIONS.containsKey(name)) {
       CONDITIONS.get(name).accept(Values.data(test.get("x")));
     } else {
       throw new NotCovered("assert " + name);
     }
+  }
+
+  /** x is the rows of a dataset, which pass through a native function. */
+  private static void rows(String name, Fields test) {
+    final Assertion assertion = Assertion.of(name.equals("check_numerics")
+            ? Assertion.Check.NUMERICS
+            : Assertion.Check.valueOf(name.toUpperCase(Locale.ROOT)));
+    long rows = 0;
+    try (Value y = test.has("y") ? Value.ofData(Values.data(test.get("y"))) : null;
+         DatasetFunction check = DatasetFunction.assertion(
+             y == null ? assertion : assertion.with(y.asTensor()));
+         Dataset dataset = Dataset.fromTensorSlices(Values.data(test.get("x"))).map(check)) {
+      for (final Value ignored : dataset) {
+        ++rows;
+      }
+    }
+    Mismatch.check(rows == test.integer("rows"), test.integer("rows"), rows);
   }
 
   private static void shapes(List<?> pairs) {

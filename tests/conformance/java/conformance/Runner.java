@@ -24,7 +24,8 @@ public final class Runner {
       "dataset_ops", DatasetCases::run, "dataset_own", DatasetCases::run, "distribute",
       StrategyCases::runDistribute, "reduce", StrategyCases::runReduce, "values",
       StrategyCases::runValues, "values_own", StrategyCases::runValues, "device_spec",
-      DeviceSpecCases::run, "debugging", DebuggingCases::run);
+      DeviceSpecCases::run, "debugging", DebuggingCases::run, "debugging_own",
+      DebuggingCases::run);
 
   private final List<String> notCovered = new ArrayList<>();
   private int passed;

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -15,8 +17,11 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
+import org.tutti.data.Assertion;
 import org.tutti.data.Dataset;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.DatasetIterator;
+import org.tutti.data.TextLineDataset;
 import org.tutti.distribute.MirroredStrategy;
 
 class DebuggingTest {
@@ -120,6 +125,35 @@ class DebuggingTest {
     assertTrue(lines.stream().anyMatch(
                    line -> line.contains("run #1: replica 0 on CPU:0, replica 1 on CPU:1")),
         lines.toString());
+  }
+
+  @Test
+  void rowsPassANativeFunction(@TempDir Path folder) throws IOException {
+    final Path path = folder.resolve("lines.txt");
+    Files.writeString(path, "1\n2\n\n3\n");
+    try (Tensor empty = Tensor.of(new String[] {""}, new long[] {});
+         DatasetFunction check = DatasetFunction.assertion(
+             Assertion.of(Assertion.Check.NONE_EQUAL).with(empty).message("lines").summarize(1));
+         Dataset lines = TextLineDataset.of(path.toString()).map(check);
+         DatasetIterator iterator = lines.iterator()) {
+      iterator.next().close();
+      iterator.next().close();
+      says(iterator::next,
+          "map: element 2 (record 2 of \"" + path + "\"): lines: assert_none_equal");
+    }
+    says(() -> DatasetFunction.assertion(Assertion.of(Assertion.Check.LESS)),
+        "expected one of the two");
+    try (DatasetFunction rank = DatasetFunction.assertion(
+             Assertion.of(Assertion.Check.RANK_IN).ranks(1, 2));
+         DatasetFunction type = DatasetFunction.assertion(
+             Assertion.of(Assertion.Check.TYPE).dtype(DType.INT32));
+         DatasetFunction place = DatasetFunction.assertion(
+             Assertion.of(Assertion.Check.EQUAL).at("a").withLeaf("b").tolerances(null, null));
+         Dataset range = Dataset.range(3)) {
+      says(() -> range.map(rank), "expected rank one of 1, 2");
+      says(() -> range.map(type), "expected dtype int32");
+      says(() -> range.map(place), "nothing at \"a\"");
+    }
   }
 
   @Test

@@ -94,12 +94,27 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
   }
 
   /**
-   * The native function that `function` is: it is called once, now, with placeholders in the place
-   * of an element of `element`, a tensor of known rank or a structure of some, and what it does
-   * with them is what runs. INVALID_ARGUMENT for operations, dtypes and shapes that do not fit.
+   * The native function that {@code function} is: it is called once, now, with placeholders in the
+   * place of an element of {@code element}, a tensor of known rank or a structure of some, and what
+   * it does with them is what runs. INVALID_ARGUMENT for operations, dtypes and shapes that do not
+   * fit.
    */
   public static DatasetFunction expression(Function<Expr, Expr> function, Spec element) {
     return Expr.trace(function, element);
+  }
+
+  /**
+   * Gives an element on as it is where an assertion holds for it, and fails where not:
+   * INVALID_ARGUMENT that names node, element, leaf and, where elements are read from files, the
+   * record (details: index, node, row, source_file, source_record). It looks at many
+   * rows at once without calling Java, and is serialisable. What is known of a dataset's elements
+   * (paths, dtypes, ranks) is checked where the function is given to it.
+   */
+  public static DatasetFunction assertion(Assertion assertion) {
+    Loader.load();
+    return new DatasetFunction(Box.at(Native.function_assertion(assertion.check.number,
+        assertion.other, assertion.ranks, assertion.path, assertion.otherPath, assertion.message,
+        assertion.summarize, assertion.dtype, assertion.rtol, assertion.atol)));
   }
 
   static DatasetFunction at(long address) {

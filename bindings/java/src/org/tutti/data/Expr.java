@@ -78,7 +78,7 @@ public final class Expr {
 
   // ---- structures
 
-  /** Component `index` of a tuple or a list. */
+  /** Component {@code index} of a tuple or a list. */
   public Expr get(int index) {
     if (parts == null || index < 0 || index >= parts.size()) {
       throw TuttiException.of(Code.OUT_OF_RANGE, this + " has no component " + index);
@@ -86,7 +86,7 @@ public final class Expr {
     return parts.get(index);
   }
 
-  /** Component `key` of a dict or a record. */
+  /** Component {@code key} of a dict or a record. */
   public Expr get(String key) {
     final Expr found = named == null ? null : named.get(key);
     if (found == null) {
@@ -138,8 +138,8 @@ public final class Expr {
   }
 
   /**
-   * The operation of that name (tutti/expression.h lists them) of this and `others`, told numbers,
-   * a dtype (null: none) and a text; the methods below are such operations.
+   * The operation of that name (tutti/expression.h lists them) of this and {@code others}, told
+   * numbers, a dtype (null: none) and a text; the methods below are such operations.
    */
   public Expr operation(String name, Object[] others, long[] numbers, DType dtype, boolean keepDims,
       String text) {
@@ -185,7 +185,7 @@ public final class Expr {
     return of("floor_divide", other);
   }
 
-  /** What floorDiv leaves, of the sign of `other`. */
+  /** What floorDiv leaves, of the sign of {@code other}. */
   public Expr mod(Object other) {
     return of("remainder", other);
   }
@@ -275,7 +275,7 @@ public final class Expr {
     return of("logical_not");
   }
 
-  /** Of a boolean: `yes` where it is true, `no` elsewhere. */
+  /** Of a boolean: {@code yes} where it is true, {@code no} elsewhere. */
   public Expr where(Object yes, Object no) {
     return of("where", yes, no);
   }
@@ -295,17 +295,17 @@ public final class Expr {
     return with("transpose", axes);
   }
 
-  /** The place `index` along axis 0 of a row, from its end where it is negative. */
+  /** The place {@code index} along axis 0 of a row, from its end where it is negative. */
   public Expr at(long index) {
     return with("index", 0, index);
   }
 
-  /** The places from `start` before `stop` along axis 0 of a row; null: to the end. */
+  /** The places from {@code start} before {@code stop} along axis 0 of a row; null: to the end. */
   public Expr slice(Long start, Long stop) {
     return with("slice", start == null ? MISSING : start, stop == null ? MISSING : stop, 1);
   }
 
-  /** What stands at `places`, integers, along axis 0 of a row. */
+  /** What stands at {@code places}, integers, along axis 0 of a row. */
   public Expr take(Object places) {
     return of("take", places);
   }
@@ -350,7 +350,7 @@ public final class Expr {
     return operation("decode_raw", new Object[0], new long[0], dtype, false, "");
   }
 
-  /** Of bytes: component `leaf`, in the order of names, of what parseExample gives. */
+  /** Of bytes: component {@code leaf}, in the order of names, of what parseExample gives. */
   public Expr call(DatasetFunction function, long leaf) {
     return new Expr(trace, Native.expression_add_call(trace, function, leaf("call"), leaf));
   }

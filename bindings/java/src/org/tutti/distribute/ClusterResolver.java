@@ -76,7 +76,7 @@ public interface ClusterResolver extends AutoCloseable {
         options.timeout().toNanos())));
   }
 
-  /** As kubernetes; `client` is asked instead of the API server. */
+  /** As kubernetes; {@code client} is asked instead of the API server. */
   static ClusterResolver kubernetes(KubernetesOptions options, KubernetesClient client) {
     if (client == null) {
       return kubernetes(options);
@@ -136,7 +136,7 @@ public interface ClusterResolver extends AutoCloseable {
   /** The tasks of the cluster as they are now. */
   ClusterSpec clusterSpec();
 
-  /** As clusterSpec; the wait for a service is over after `timeout`, or an interrupt. */
+  /** As clusterSpec; the wait for a service is over after {@code timeout}, or an interrupt. */
   default ClusterSpec clusterSpec(Duration timeout) {
     return LibraryResolver.with(this, resolver -> resolver.clusterSpec(timeout));
   }
@@ -178,7 +178,7 @@ public interface ClusterResolver extends AutoCloseable {
 
   /**
    * The accelerators of a task by types of devices; by default those of this machine, for every
-   * task. `config` is taken, and without effect.
+   * task. {@code config} is taken, and without effect.
    */
   default Map<String, Long> accelerators(String taskType, Long taskId, Object config) {
     final long gpus = numAccelerators();

@@ -47,7 +47,7 @@ public final class Answers extends Callback {
     }
   }
 
-  /** What the function threw, where that is what the library failed with; else `failed`. */
+  /** What the function threw, where that is what the library failed with; else {@code failed}. */
   RuntimeException unwrapped(TuttiException failed) {
     return thrown instanceof RuntimeException own && failed.getCause() == own ? own : failed;
   }

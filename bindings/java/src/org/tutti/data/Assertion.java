@@ -1,0 +1,117 @@
+package org.tutti.data;
+
+import java.util.Objects;
+import org.tutti.DType;
+import org.tutti.Tensor;
+
+/**
+ * What {@link DatasetFunction#assertion} asserts of elements.
+ *
+ * <pre>{@code
+ * dataset.map(DatasetFunction.assertion(
+ *     Assertion.of(Assertion.Check.LESS).with(limit).at("x").message("after parsing")));
+ * }</pre>
+ *
+ * <p>Its methods change it and give it back. Threads: one at a time.
+ */
+public final class Assertion {
+  /** Every assertion of org.tutti.Debugging about one tensor, or about one and another. */
+  public enum Check {
+    EQUAL(1),
+    NONE_EQUAL(2),
+    LESS(3),
+    LESS_EQUAL(4),
+    GREATER(5),
+    GREATER_EQUAL(6),
+    NEAR(7),
+    POSITIVE(17),
+    NEGATIVE(18),
+    NON_POSITIVE(19),
+    NON_NEGATIVE(20),
+    ALL_FINITE(21),
+    NUMERICS(22),
+    INTEGER(23),
+    SCALAR(24),
+    RANK(33),
+    RANK_AT_LEAST(34),
+    RANK_IN(35),
+    TYPE(48),
+    /** Of booleans. */
+    TRUE(49);
+
+    final int number;
+
+    Check(int number) {
+      this.number = number;
+    }
+  }
+
+  final Check check;
+  Tensor other;
+  Tensor rtol;
+  Tensor atol;
+  long[] ranks = {};
+  int dtype;
+  String path;
+  String otherPath;
+  String message;
+  int summarize;
+
+  private Assertion(Check check) {
+    this.check = Objects.requireNonNull(check, "a check is needed, not null");
+  }
+
+  /** Of every leaf of an element. */
+  public static Assertion of(Check check) {
+    return new Assertion(check);
+  }
+
+  /** Of a comparison: each row is compared with y, broadcast, of the rows' dtype. */
+  public Assertion with(Tensor y) {
+    other = y;
+    return this;
+  }
+
+  /** Of a comparison: with the leaf at a path. */
+  public Assertion withLeaf(String yPath) {
+    otherPath = yPath;
+    return this;
+  }
+
+  /** Of the leaves at a path and below: keys, fields and indexes joined by '/'. */
+  public Assertion at(String leaves) {
+    path = leaves;
+    return this;
+  }
+
+  /** Of RANK, RANK_AT_LEAST (one) and RANK_IN. */
+  public Assertion ranks(long... allowed) {
+    ranks = allowed.clone();
+    return this;
+  }
+
+  /** Of TYPE. */
+  public Assertion dtype(DType wanted) {
+    dtype = wanted.number();
+    return this;
+  }
+
+  /** Of NEAR; null: as {@link org.tutti.Debugging#assertNear(Object, Object)}. */
+  public Assertion tolerances(Tensor relative, Tensor absolute) {
+    rtol = relative;
+    atol = absolute;
+    return this;
+  }
+
+  /** What the error says first. */
+  public Assertion message(String first) {
+    message = first;
+    return this;
+  }
+
+  /** How many elements of each tensor the error shows; 0: three, negative: all. */
+  public Assertion summarize(int elements) {
+    summarize = elements;
+    return this;
+  }
+}
