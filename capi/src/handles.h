@@ -32,6 +32,8 @@ class ElementSpec;
 class Environment;
 class Function;
 class Future;
+class GpuEvent;
+class GpuStream;
 class Iterator;
 class StatusRep;
 class Strategy;
@@ -74,6 +76,7 @@ TUTTI_DEFINE_HANDLE_(tutti_dataset, Dataset)
 TUTTI_DEFINE_HANDLE_(tutti_device_spec, DeviceSpecHandle)
 TUTTI_DEFINE_HANDLE_(tutti_distributed_dataset, DistributedDataset)
 TUTTI_DEFINE_HANDLE_(tutti_distributed_iterator, DistributedIterator)
+TUTTI_DEFINE_HANDLE_(tutti_event, GpuEvent)
 TUTTI_DEFINE_HANDLE_(tutti_function, Function)
 TUTTI_DEFINE_HANDLE_(tutti_future, Future)
 TUTTI_DEFINE_HANDLE_(tutti_iterator, Iterator)
@@ -82,6 +85,7 @@ TUTTI_DEFINE_HANDLE_(tutti_runtime, Environment)
 TUTTI_DEFINE_HANDLE_(tutti_spec, ElementSpec)
 TUTTI_DEFINE_HANDLE_(tutti_status, StatusRep)
 TUTTI_DEFINE_HANDLE_(tutti_strategy, Strategy)
+TUTTI_DEFINE_HANDLE_(tutti_stream, GpuStream)
 TUTTI_DEFINE_HANDLE_(tutti_tensor, Tensor)
 TUTTI_DEFINE_HANDLE_(tutti_tf_record_writer, TfRecordWriter)
 TUTTI_DEFINE_HANDLE_(tutti_treespec, TreeSpec)

@@ -60,6 +60,7 @@
 #include <tutti/spec.h>
 #include <tutti/status.h>
 #include <tutti/strategy.h>
+#include <tutti/stream.h>
 #include <tutti/tensor.h>
 #include <tutti/value.h>
 #include <tutti/variable.h>
