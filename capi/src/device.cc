@@ -16,6 +16,7 @@
 #include "capi/src/roots.h"
 #include "core/base/error.h"
 #include "core/device/device_spec.h"
+#include "core/device/gpu_memory.h"
 #include "core/tensor/tensor.h"
 
 using namespace tutti;
@@ -167,20 +168,33 @@ tutti_status *tutti_device_place(tutti_runtime *runtime, const char *name, tutti
 tutti_status *tutti_device_place_tensor(tutti_runtime *runtime, const char *name,
                                         const tutti_tensor *input, tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, name, input, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, name, input, out_tensor);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, root->devices().Place(name));
     const Tensor &tensor = *FromHandle(input);
-    *out_tensor = Give(Tensor::View(const_cast<void *>(tensor.data()), tensor.dtype(),
-                                    tensor.shape(), tensor.strides(), tensor.read_only(),
-                                    Ref<const Tensor>::Retain(&tensor), device->id()));
+    Ref<Tensor> placed;
+    if (GpuMemory *const gpu = GpuMemoryOf(*device)) {
+      placed = Ref<Tensor>::Retain(const_cast<Tensor *>(&tensor));
+      if (tensor.device() != device->id()) {
+        TUTTI_ASSIGN_OR_RETURN(placed, CopyToGpu(tensor, *gpu));
+      }
+    } else if (!tensor.device().is_cpu()) {
+      TensorOptions options;
+      options.device = device->id();
+      TUTTI_ASSIGN_OR_RETURN(placed, CopyToCpu(tensor, options));
+    } else {
+      placed = Tensor::View(const_cast<void *>(tensor.data()), tensor.dtype(), tensor.shape(),
+                            tensor.strides(), tensor.read_only(),
+                            Ref<const Tensor>::Retain(&tensor), device->id());
+    }
+    *out_tensor = Give(std::move(placed));
     return OkStatus();
   });
 }
 
 tutti_status *tutti_device_of_tensor(const tutti_tensor *tensor, tutti_bytes **out_text) {
   return Guard(__func__, From::kAny, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_text);
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_text);
     *out_text = GiveBytes(MakeRef<Device>(FromHandle(tensor)->device(), nullptr)->full_name());
     return OkStatus();
   });

@@ -6,6 +6,9 @@
 #include "core/base/error.h"
 #include "core/base/fork.h"
 #include "core/base/text.h"
+#include "core/tensor/device_buffer.h"
+#include "core/tensor/tensor.h"
+#include "core/tensor/value.h"
 
 namespace tutti::capi {
 
@@ -37,6 +40,28 @@ Status CheckEntry(const char *function, From from) {
 Status NullArgument(const char *function, const char *names, int index) {
   const std::string name(Trim(Split(names, ',')[static_cast<size_t>(index)]));
   return InvalidArgument("{}: the argument {} is NULL", function, name).With("argument", name);
+}
+
+namespace {
+
+Status Readable(Call call, const char *names, int index, const Tensor &tensor) {
+  if (__builtin_expect(tensor.device().is_cpu(), 1)) return OkStatus();
+  const std::string name(Trim(Split(names, ',')[static_cast<size_t>(index)]));
+  return CheckOnHost(Format("{}: {}", call.function, name), tensor).With("argument", name);
+}
+
+}  // namespace
+
+Status CheckOnHost(Call call, const char *names, int index, const tutti_tensor *tensor) {
+  return Readable(call, names, index, *FromHandle(tensor));
+}
+
+Status CheckOnHost(Call call, const char *names, int index, const tutti_value *value) {
+  for (const Leaf &leaf : FromHandle(value)->leaves()) {
+    if (leaf.kind() != LeafKind::kTensor) continue;
+    TUTTI_RETURN_IF_ERROR(Readable(call, names, index, leaf.tensor()));
+  }
+  return OkStatus();
 }
 
 Status AbortReason(const char *function, const char *message) {

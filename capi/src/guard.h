@@ -17,6 +17,7 @@
 
 #include <tutti/abi.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "capi/src/handles.h"
@@ -75,8 +76,36 @@ Status CheckNotNull(Call call, const char *names, const Pointers &...pointers) {
   return index < 0 ? OkStatus() : NullArgument(call.function, names, index);
 }
 
-// Returns INVALID_ARGUMENT naming function and parameter when one of the pointers is NULL.
+// Whether host code may read an argument: of a tensor, and of the tensors of a value, whether they
+// lie in the host's memory. FAILED_PRECONDITION names the argument number `index` of `names`.
+Status CheckOnHost(Call call, const char *names, int index, const tutti_tensor *tensor);
+Status CheckOnHost(Call call, const char *names, int index, const tutti_value *value);
+template <class Pointer>
+Status CheckArgument(Call call, const char *names, int index, Pointer pointer) {
+  if constexpr (std::is_convertible_v<Pointer, const tutti_tensor *> ||
+                std::is_convertible_v<Pointer, const tutti_value *>) {
+    return CheckOnHost(call, names, index, pointer);
+  }
+  return OkStatus();
+}
+
+template <class... Pointers>
+Status CheckReadable(Call call, const char *names, const Pointers &...pointers) {
+  TUTTI_RETURN_IF_ERROR(CheckNotNull(call, names, pointers...));
+  Status status;
+  int index = -1;
+  ((++index,
+    status.ok() ? void(status = CheckArgument(call, names, index, pointers)) : void()), ...);
+  return status;
+}
+
+// Returns INVALID_ARGUMENT naming function and parameter when one of the pointers is NULL, and
+// FAILED_PRECONDITION when one is a tensor, or a value with one, that the host cannot read.
 #define TUTTI_REQUIRE(call, ...) \
+  TUTTI_RETURN_IF_ERROR(::tutti::capi::CheckReadable(call, #__VA_ARGS__, __VA_ARGS__))
+
+// The same of functions that take tensors wherever they lie.
+#define TUTTI_REQUIRE_ANYWHERE(call, ...) \
   TUTTI_RETURN_IF_ERROR(::tutti::capi::CheckNotNull(call, #__VA_ARGS__, __VA_ARGS__))
 
 // An array may be NULL when its count is 0.

@@ -33,6 +33,8 @@ class Environment;
 class Expression;
 class Function;
 class Future;
+class GpuEvent;
+class GpuStream;
 class Iterator;
 class StatsAggregator;
 class StatusRep;
@@ -76,6 +78,7 @@ TUTTI_DEFINE_HANDLE_(tutti_dataset, Dataset)
 TUTTI_DEFINE_HANDLE_(tutti_device_spec, DeviceSpecHandle)
 TUTTI_DEFINE_HANDLE_(tutti_distributed_dataset, DistributedDataset)
 TUTTI_DEFINE_HANDLE_(tutti_distributed_iterator, DistributedIterator)
+TUTTI_DEFINE_HANDLE_(tutti_event, GpuEvent)
 TUTTI_DEFINE_HANDLE_(tutti_expression, Expression)
 TUTTI_DEFINE_HANDLE_(tutti_function, Function)
 TUTTI_DEFINE_HANDLE_(tutti_future, Future)
@@ -86,6 +89,7 @@ TUTTI_DEFINE_HANDLE_(tutti_spec, ElementSpec)
 TUTTI_DEFINE_HANDLE_(tutti_stats_aggregator, StatsAggregator)
 TUTTI_DEFINE_HANDLE_(tutti_status, StatusRep)
 TUTTI_DEFINE_HANDLE_(tutti_strategy, Strategy)
+TUTTI_DEFINE_HANDLE_(tutti_stream, GpuStream)
 TUTTI_DEFINE_HANDLE_(tutti_tensor, Tensor)
 TUTTI_DEFINE_HANDLE_(tutti_tf_record_writer, TfRecordWriter)
 TUTTI_DEFINE_HANDLE_(tutti_treespec, TreeSpec)

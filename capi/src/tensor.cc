@@ -15,16 +15,45 @@
 #include "capi/src/tensor_arguments.h"
 #include "core/base/error.h"
 #include "core/dataset/example/tensor_proto.h"
+#include "core/device/gpu_memory.h"
 #include "core/tensor/as_string.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/convert.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/join_strings.h"
 
 using namespace tutti;
 using namespace tutti::capi;
 
 static_assert(sizeof(BytesView) == sizeof(tutti_string_view));
+
+namespace {
+
+// The device that an option names; none is the host.
+Result<Ref<Device>> ReadDevice(const Runtime &root, const char *name) {
+  if (name == nullptr || name[0] == '\0') return MakeRef<Device>(DeviceId(), nullptr);
+  return root.devices().Find(name);
+}
+
+// Null where memory is not to be pinned.
+Result<Ref<BufferAllocator>> ReadPinned(Call call, const Runtime &root, tutti_tristate given,
+                                        DeviceId device) {
+  TUTTI_ASSIGN_OR_RETURN(const bool pinned, ReadTristate(call, given, false, "pinned"));
+  if (!pinned) return Ref<BufferAllocator>();
+  if (device.is_cpu()) return root.devices().Pinned();
+  return InvalidArgument("{}: memory of {} cannot be pinned, which is said of the host's; leave "
+                         "one of the two out",
+                         call.function, device.ToString());
+}
+
+Result<Ref<Tensor>> CopyWhereItIs(const Tensor &tensor) {
+  TensorOptions options;
+  if (!tensor.device().is_cpu()) options.device = tensor.device();
+  return tensor.Copy(options);
+}
+
+}  // namespace
 
 size_t tutti_dtype_get_size(tutti_dtype dtype) { return ItemSize(static_cast<DType>(dtype)); }
 
@@ -44,6 +73,16 @@ tutti_status *tutti_tensor_create(tutti_runtime *runtime, tutti_dtype dtype, siz
     TensorOptions tensor_options;
     TUTTI_ASSIGN_OR_RETURN(tensor_options.zeroed, ReadTristate(call, set.zeroed, true, "zeroed"));
     tensor_options.account = &root->memory();
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, ReadDevice(*root, set.device));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<BufferAllocator> pinned,
+                           ReadPinned(call, *root, set.pinned, device->id()));
+    if (GpuMemory *const gpu = GpuMemoryOf(*device)) {
+      TUTTI_ASSIGN_OR_RETURN(auto made, gpu->Create(known_dtype, shape, tensor_options.zeroed));
+      *out_tensor = Give(std::move(made));
+      return OkStatus();
+    }
+    tensor_options.device = device->id();
+    tensor_options.allocator = pinned.get();
     TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::Create(known_dtype, shape, tensor_options));
     *out_tensor = Give(std::move(tensor));
     return OkStatus();
@@ -117,6 +156,13 @@ tutti_status *tutti_tensor_wrap(tutti_runtime *runtime, void *data, size_t byte_
                            ReadTristate(call, set.read_only, false, "read_only"));
     std::span<const int64_t> strides;
     if (set.strides != nullptr) strides = {set.strides, rank};
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, ReadDevice(*root, set.device));
+    if (GpuMemory *const gpu = GpuMemoryOf(*device)) {
+      TUTTI_ASSIGN_OR_RETURN(auto wrapped, gpu->Wrap(data, byte_size, known_dtype, shape, strides,
+                                                     read_only, std::move(keeper)));
+      *out_tensor = Give(std::move(wrapped));
+      return OkStatus();
+    }
     TUTTI_ASSIGN_OR_RETURN(auto tensor, Tensor::Wrap(data, byte_size, known_dtype, shape, strides,
                                                      read_only, std::move(keeper)));
     *out_tensor = Give(std::move(tensor));
@@ -152,7 +198,18 @@ size_t tutti_tensor_get_byte_size(const tutti_tensor *tensor) {
 }
 
 const void *tutti_tensor_get_data(const tutti_tensor *tensor) {
-  return tensor == nullptr ? nullptr : FromHandle(tensor)->data();
+  return tensor == nullptr || !FromHandle(tensor)->device().is_cpu() ? nullptr
+                                                                      : FromHandle(tensor)->data();
+}
+
+int64_t tutti_tensor_get_address(const tutti_tensor *tensor) {
+  return tensor == nullptr ? 0 : reinterpret_cast<intptr_t>(FromHandle(tensor)->address());
+}
+
+int64_t tutti_tensor_get_cuda_device(const tutti_tensor *tensor) {
+  const DeviceBuffer *const buffer =
+      tensor == nullptr ? nullptr : DeviceBufferOf(*FromHandle(tensor));
+  return buffer == nullptr ? -1 : buffer->ordinal();
 }
 
 tutti_status *tutti_tensor_get_mutable_data(tutti_tensor *tensor, void **out_data) {
@@ -180,7 +237,7 @@ int32_t tutti_tensor_is_read_only(const tutti_tensor *tensor) {
 tutti_status *tutti_tensor_slice(const tutti_tensor *tensor, size_t axis, int64_t start,
                                  int64_t stop, tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_tensor);
     TUTTI_ASSIGN_OR_RETURN(auto slice, FromHandle(tensor)->SliceAxis(axis, start, stop));
     *out_tensor = Give(std::move(slice));
     return OkStatus();
@@ -189,11 +246,11 @@ tutti_status *tutti_tensor_slice(const tutti_tensor *tensor, size_t axis, int64_
 
 tutti_status *tutti_tensor_as_read_only(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_tensor);
     const Tensor &object = *FromHandle(tensor);
     auto shared = Ref<const Tensor>::Retain(&object);
     if (!object.read_only()) {
-      shared = Tensor::View(const_cast<void *>(object.data()), object.dtype(), object.shape(),
+      shared = Tensor::View(object.address(), object.dtype(), object.shape(),
                             object.is_contiguous() ? std::span<const int64_t>() : object.strides(),
                             /*read_only=*/true, Ref<const RefCounted>(shared), object.device());
       // It is still a part of the same step.
@@ -207,7 +264,7 @@ tutti_status *tutti_tensor_as_read_only(const tutti_tensor *tensor, tutti_tensor
 tutti_status *tutti_tensor_reshape(const tutti_tensor *tensor, size_t rank, const int64_t *dims,
                                    tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_tensor);
     TUTTI_REQUIRE_ARRAY(call, rank, dims);
     TUTTI_ASSIGN_OR_RETURN(auto reshaped, FromHandle(tensor)->Reshape({dims, rank}));
     *out_tensor = Give(std::move(reshaped));
@@ -297,8 +354,8 @@ tutti_status *tutti_tensor_parse(const tutti_tensor *tensor, tutti_dtype dtype,
 
 tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_tensor);
-    TUTTI_ASSIGN_OR_RETURN(auto copy, FromHandle(tensor)->Copy());
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(auto copy, CopyWhereItIs(*FromHandle(tensor)));
     *out_tensor = Give(std::move(copy));
     return OkStatus();
   });
@@ -306,17 +363,54 @@ tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_t
 
 tutti_status *tutti_tensor_copy_into(const tutti_tensor *source, tutti_tensor *destination) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, source, destination);
-    return CopyInto(*FromHandle(source), FromHandle(destination));
+    TUTTI_REQUIRE_ANYWHERE(call, source, destination);
+    return CopyAnywhere(*FromHandle(source), FromHandle(destination));
+  });
+}
+
+tutti_status *tutti_tensor_copy_to(tutti_runtime *runtime, const tutti_tensor *tensor,
+                                   const char *device, const tutti_tensor_copy_options *options,
+                                   const tutti_call_options *call_options,
+                                   tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, device, out_tensor);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions waited, ReadCall(call, *root, call_options));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Device> target, root->devices().Find(device));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<BufferAllocator> pinned,
+                           ReadPinned(call, *root, set.pinned, target->id()));
+    const Tensor &source = *FromHandle(tensor);
+    const GpuWait wait{&waited, &root->clock()};
+    TensorOptions on_host;
+    on_host.account = &root->memory();
+    on_host.allocator = pinned.get();
+    on_host.device = target->id();
+    Ref<Tensor> copy;
+    if (GpuMemory *const gpu = GpuMemoryOf(*target)) {
+      TUTTI_ASSIGN_OR_RETURN(
+          copy, CopyToGpu(source, *gpu, Ref<GpuStream>::Retain(FromHandle(set.stream)), wait));
+    } else if (!source.device().is_cpu()) {
+      TUTTI_ASSIGN_OR_RETURN(copy, CopyToCpu(source, on_host, FromHandle(set.stream), wait));
+    } else if (set.stream != nullptr) {
+      return InvalidArgument("{}: the stream is one of {}, and the copy goes from {} to {}; leave "
+                             "the stream out",
+                             call.function, FromHandle(set.stream)->device_name(),
+                             source.device().ToString(), target->short_name());
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(copy, source.Copy(on_host));
+    }
+    *out_tensor = Give(std::move(copy));
+    return OkStatus();
   });
 }
 
 tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, tensor);
-    TUTTI_REQUIRE(call, *tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, *tensor);
     if (FromHandle(*tensor)->IsExclusive()) return OkStatus();
-    TUTTI_ASSIGN_OR_RETURN(auto copy, FromHandle(*tensor)->Copy());
+    TUTTI_ASSIGN_OR_RETURN(auto copy, CopyWhereItIs(*FromHandle(*tensor)));
     ReleaseHandle(*tensor);
     *tensor = Give(std::move(copy));
     return OkStatus();
@@ -325,12 +419,14 @@ tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor) {
 
 int32_t tutti_tensor_equal(const tutti_tensor *left, const tutti_tensor *right) {
   if (left == nullptr || right == nullptr) return left == right;
-  return FromHandle(left)->ContentsEqual(*FromHandle(right));
+  const Result<Ref<Tensor>> ours = OnHost(*FromHandle(left));
+  const Result<Ref<Tensor>> theirs = OnHost(*FromHandle(right));
+  return ours.ok() && theirs.ok() && (*ours)->ContentsEqual(**theirs);
 }
 
 tutti_status *tutti_tensor_to_string(const tutti_tensor *tensor, tutti_bytes **out_text) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_text);
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_text);
     *out_text = GiveBytes(FromHandle(tensor)->ToString());
     return OkStatus();
   });

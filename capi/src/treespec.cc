@@ -44,7 +44,7 @@ Result<std::vector<std::string>> ReadNames(Call call, size_t count, const char *
 
 tutti_status *tutti_treespec_create_leaf(tutti_treespec **out_treespec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_treespec);
+    TUTTI_REQUIRE_ANYWHERE(call, out_treespec);
     *out_treespec = Give(Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()));
     return OkStatus();
   });
@@ -54,7 +54,7 @@ tutti_status *tutti_treespec_create_sequence(tutti_node_kind kind, size_t count,
                                              const tutti_treespec *const *children,
                                              tutti_treespec **out_treespec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_treespec);
+    TUTTI_REQUIRE_ANYWHERE(call, out_treespec);
     if (kind != TUTTI_NODE_TUPLE && kind != TUTTI_NODE_LIST) {
       return InvalidArgument(
           "{}: kind {} is no sequence; expected TUTTI_NODE_TUPLE (2) or "
@@ -72,7 +72,7 @@ tutti_status *tutti_treespec_create_dict(size_t count, const char *const *keys,
                                          const tutti_treespec *const *children,
                                          tutti_treespec **out_treespec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_treespec);
+    TUTTI_REQUIRE_ANYWHERE(call, out_treespec);
     TUTTI_ASSIGN_OR_RETURN(auto names, ReadNames(call, count, keys, "keys"));
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     TUTTI_ASSIGN_OR_RETURN(auto treespec, TreeSpec::Dict(std::move(names), std::move(read)));
@@ -86,7 +86,7 @@ tutti_status *tutti_treespec_create_named_tuple(const char *type_name, size_t co
                                                 const tutti_treespec *const *children,
                                                 tutti_treespec **out_treespec) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, type_name, out_treespec);
+    TUTTI_REQUIRE_ANYWHERE(call, type_name, out_treespec);
     TUTTI_ASSIGN_OR_RETURN(auto names, ReadNames(call, count, fields, "fields"));
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     TUTTI_ASSIGN_OR_RETURN(auto treespec,
@@ -130,7 +130,7 @@ int32_t tutti_treespec_equal(const tutti_treespec *left, const tutti_treespec *r
 
 tutti_status *tutti_treespec_to_string(const tutti_treespec *treespec, tutti_bytes **out_text) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, treespec, out_text);
+    TUTTI_REQUIRE_ANYWHERE(call, treespec, out_text);
     *out_text = GiveBytes(FromHandle(treespec)->ToString());
     return OkStatus();
   });

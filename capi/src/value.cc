@@ -53,7 +53,7 @@ Status CheckNames(Call call, size_t count, const char *const *names, const char 
 tutti_status *tutti_value_create_tuple(size_t count, const tutti_value *const *children,
                                        tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     *out_value = Give(Value::Tuple(std::span<const Ref<Value>>(read)));
     return OkStatus();
@@ -63,7 +63,7 @@ tutti_status *tutti_value_create_tuple(size_t count, const tutti_value *const *c
 tutti_status *tutti_value_create_list(size_t count, const tutti_value *const *children,
                                       tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     *out_value = Give(Value::List(std::span<const Ref<Value>>(read)));
     return OkStatus();
@@ -73,7 +73,7 @@ tutti_status *tutti_value_create_list(size_t count, const tutti_value *const *ch
 tutti_status *tutti_value_create_dict(size_t count, const char *const *keys,
                                       const tutti_value *const *children, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     TUTTI_RETURN_IF_ERROR(CheckNames(call, count, keys, "keys"));
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     std::vector<std::pair<std::string, Ref<Value>>> items;
@@ -90,7 +90,7 @@ tutti_status *tutti_value_create_named_tuple(const char *type_name, size_t count
                                              const tutti_value *const *children,
                                              tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, type_name, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, type_name, out_value);
     TUTTI_RETURN_IF_ERROR(CheckNames(call, count, fields, "fields"));
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadChildren(call, count, children));
     std::vector<std::string> names(fields, fields + count);
@@ -152,7 +152,7 @@ tutti_status *tutti_value_to_dense(const tutti_value *value, const tutti_tensor 
 
 tutti_status *tutti_value_to_rows(const tutti_value *value, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_value);
     TUTTI_ASSIGN_OR_RETURN(const auto rows, RowsOfComposite(*FromHandle(value)));
     *out_value = Give(Value::List(rows));
     return OkStatus();
@@ -163,7 +163,7 @@ tutti_status *tutti_value_create_from_leaves(const tutti_treespec *treespec, siz
                                              const tutti_value *const *leaves,
                                              tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, treespec, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, treespec, out_value);
     TUTTI_REQUIRE_ARRAY(call, count, leaves);
     std::vector<Leaf> read;
     read.reserve(count);
@@ -195,7 +195,7 @@ size_t tutti_value_get_child_count(const tutti_value *value) {
 
 tutti_status *tutti_value_child(const tutti_value *value, size_t index, tutti_value **out_child) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, out_child);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_child);
     const Value &parent = *FromHandle(value);
     if (index >= parent.num_children()) {
       return OutOfRange("{}: child {} of {}, which has {} children", call.function, index,
@@ -210,7 +210,7 @@ tutti_status *tutti_value_child(const tutti_value *value, size_t index, tutti_va
 tutti_status *tutti_value_find(const tutti_value *value, const char *path,
                                tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, path, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, value, path, out_value);
     TUTTI_ASSIGN_OR_RETURN(auto found, FromHandle(value)->GetByText(path));
     *out_value = Give(std::move(found));
     return OkStatus();
@@ -220,7 +220,7 @@ tutti_status *tutti_value_find(const tutti_value *value, const char *path,
 tutti_status *tutti_value_find_tensor(const tutti_value *value, const char *path,
                                       const tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, path, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, value, path, out_tensor);
     const Value &parent = *FromHandle(value);
     TUTTI_ASSIGN_OR_RETURN(const auto place, parent.spec().Locate(std::string_view(path)));
     if (!place.node->is_leaf()) {
@@ -247,7 +247,7 @@ size_t tutti_value_get_leaf_count(const tutti_value *value) {
 
 tutti_status *tutti_value_leaf(const tutti_value *value, size_t leaf, tutti_value **out_leaf) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, out_leaf);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_leaf);
     const Value &parent = *FromHandle(value);
     if (leaf >= parent.num_leaves()) {
       return OutOfRange("{}: leaf {} of {}, which has {} leaves", call.function, leaf,
@@ -261,7 +261,7 @@ tutti_status *tutti_value_leaf(const tutti_value *value, size_t leaf, tutti_valu
 
 tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_text) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, out_text);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_text);
     *out_text = GiveBytes(FromHandle(value)->ToString());
     return OkStatus();
   });
@@ -269,7 +269,7 @@ tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_
 
 tutti_status *tutti_value_serialize(const tutti_value *value, tutti_bytes **out_bytes) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, value, out_bytes);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_bytes);
     TUTTI_ASSIGN_OR_RETURN(std::string bytes, SerializeValue(*FromHandle(value)));
     *out_bytes = GiveBytes(std::move(bytes));
     return OkStatus();
@@ -279,7 +279,7 @@ tutti_status *tutti_value_serialize(const tutti_value *value, tutti_bytes **out_
 tutti_status *tutti_value_parse(tutti_runtime *runtime, const void *data, size_t size,
                                 tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     TUTTI_REQUIRE_ARRAY(call, size, data);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(auto value,

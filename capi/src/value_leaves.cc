@@ -36,7 +36,7 @@ Ref<T> Share(const T *object) {
 
 tutti_status *tutti_value_create_tensor(const tutti_tensor *tensor, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, tensor, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, tensor, out_value);
     *out_value = Give(Value::OfTensor(Share(FromHandle(tensor))));
     return OkStatus();
   });
@@ -44,7 +44,7 @@ tutti_status *tutti_value_create_tensor(const tutti_tensor *tensor, tutti_value 
 
 tutti_status *tutti_value_create_float64(double number, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     *out_value = Give(Value::OfTensor(Tensor::Scalar<double>(number)));
     return OkStatus();
   });
@@ -52,7 +52,7 @@ tutti_status *tutti_value_create_float64(double number, tutti_value **out_value)
 
 tutti_status *tutti_value_create_int64(int64_t number, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     *out_value = Give(Value::OfTensor(Tensor::Scalar<int64_t>(number)));
     return OkStatus();
   });
@@ -60,7 +60,7 @@ tutti_status *tutti_value_create_int64(int64_t number, tutti_value **out_value) 
 
 tutti_status *tutti_value_create_string(tutti_string_view text, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     TUTTI_REQUIRE_ARRAY(call, text.size, text.data);
     *out_value = Give(Value::OfString(std::string_view(text.data, text.size)));
     return OkStatus();
@@ -69,7 +69,7 @@ tutti_status *tutti_value_create_string(tutti_string_view text, tutti_value **ou
 
 tutti_status *tutti_value_create_none(tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     *out_value = Give(Value::None());
     return OkStatus();
   });
@@ -77,7 +77,7 @@ tutti_status *tutti_value_create_none(tutti_value **out_value) {
 
 tutti_status *tutti_value_create_optional(const tutti_value *value, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     *out_value = Give(Value::OfLeaf(Leaf::OfOptional(Share(FromHandle(value)))));
     return OkStatus();
   });
@@ -86,7 +86,7 @@ tutti_status *tutti_value_create_optional(const tutti_value *value, tutti_value 
 tutti_status *tutti_value_create_empty_optional(const tutti_spec *element_spec,
                                                 tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, element_spec, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, element_spec, out_value);
     auto spec = Ref<const ElementSpec>::Retain(FromHandle(element_spec));
     *out_value = Give(Value::OfLeaf(Leaf::OfEmptyOptional(std::move(spec))));
     return OkStatus();
@@ -97,7 +97,7 @@ tutti_status *tutti_value_create_host_object(const void *tag, void *object,
                                              tutti_destroy_fn destroy, tutti_value **out_value) {
   Hook owner(destroy, object);
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, out_value);
     *out_value =
         Give(Value::OfLeaf(Leaf::OfHostObject(owner.Take(DefaultCallbackExecutor().get(), tag))));
     return OkStatus();
@@ -106,7 +106,7 @@ tutti_status *tutti_value_create_host_object(const void *tag, void *object,
 
 tutti_status *tutti_value_create_variable(const tutti_variable *variable, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, variable, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, variable, out_value);
     *out_value = Give(Value::OfLeaf(Leaf(LeafKind::kVariable, Share(FromHandle(variable)))));
     return OkStatus();
   });
@@ -114,7 +114,7 @@ tutti_status *tutti_value_create_variable(const tutti_variable *variable, tutti_
 
 tutti_status *tutti_value_create_dataset(const tutti_dataset *dataset, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, dataset, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, dataset, out_value);
     *out_value = Give(Value::OfLeaf(Leaf(LeafKind::kDataset, Share(FromHandle(dataset)))));
     return OkStatus();
   });

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/memory_account.h"
 #include "core/device/device_spec.h"
+#include "core/device/gpu_memory.h"
 #include "core/device/plugin.h"
 
 namespace tutti {
@@ -92,14 +93,51 @@ Result<Ref<Device>> DeviceSet::Find(const DeviceSpec& spec) const {
   Start();
   TUTTI_RETURN_IF_ERROR(CheckThere(spec));
   const int index = spec.device_index.value_or(0);
-  if (spec.device_type.value_or("CPU") == "GPU") {
-    return Unimplemented(
-               "device {}: this machine has it, but tensors, variables and strategies are on CPUs "
-               "only; name CPU:{}, and move data to the GPU in your own framework",
-               spec.ToString(), index)
-        .With("device", spec.ToString());
-  }
+  if (spec.device_type.value_or("CPU") == "GPU") return MakeGpu(index);
   return MakeRef<Device>(DeviceId{DeviceType::kCpu, index}, cpu_allocator_);
+}
+
+Ref<Device> DeviceSet::MakeGpu(int index) const {
+  const int ordinal = PhysicalGpu(index);
+  const DeviceId id{DeviceType::kGpu, index};
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto place = static_cast<size_t>(index);
+  if (gpu_memories_.size() <= place) gpu_memories_.resize(place + 1);
+  if (!gpu_memories_[place]) {
+    gpu_memories_[place] = MakeRef<GpuMemory>(GpuPlace{cuda_, ordinal, id});
+  }
+  return MakeRef<Device>(id, gpu_memories_[place]);
+}
+
+Result<Ref<Device>> DeviceSet::FindHost(std::string_view name) const {
+  TUTTI_ASSIGN_OR_RETURN(Ref<Device> device, Find(name));
+  if (device->id().is_cpu()) return device;
+  return Unimplemented(
+             "device {}: this machine has it, and tensors can lie there, but variables and "
+             "strategies are on CPUs only; name CPU:{}",
+             device->short_name(), device->index())
+      .With("device", device->short_name());
+}
+
+Result<Ref<Device>> DeviceSet::FindGpuByOrdinal(int ordinal) const {
+  Start();
+  const int count = num_gpus();
+  for (int i = 0; i < count; ++i) {
+    if (PhysicalGpu(i) == ordinal) return MakeGpu(i);
+  }
+  return NotFound("device: CUDA's device {} is none of this environment; it has {}", ordinal,
+                  count == 0 ? Format("no GPUs ({})", why_no_cuda().message())
+                             : Format("GPU:0 to GPU:{}", count - 1));
+}
+
+Result<Ref<BufferAllocator>> DeviceSet::Pinned() const {
+  Start();
+  if (num_gpus() == 0) {
+    return NotFound("pinned memory: there is no GPU for which it would be pinned ({})",
+                    why_no_cuda().message());
+  }
+  return Ref<BufferAllocator>(MakeRef<PinnedAllocator>(
+      GpuPlace{cuda_, PhysicalGpu(0), DeviceId{DeviceType::kGpu, 0}}));
 }
 
 std::vector<Ref<Device>> DeviceSet::ListDevices() const { return ListDevices(DeviceType::kCpu); }

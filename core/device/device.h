@@ -5,8 +5,8 @@
 // names as many as the environment was made with. Whoever wants exactly n of them says so with
 // SetLogicalDevices, before devices are used: then no others are there.
 //
-// GPUs are what the CUDA plugin lists (plugin.h): they can be named and described. Tensors and
-// strategies do not use them, so that `Find` gives none, and says so.
+// GPUs are what the CUDA plugin lists (plugin.h). Their tensors lie where the host cannot touch
+// them (gpu_memory.h); what can only do with the host asks `FindHost`.
 #ifndef TUTTI_CORE_DEVICE_DEVICE_H_
 #define TUTTI_CORE_DEVICE_DEVICE_H_
 
@@ -76,10 +76,15 @@ class DeviceSet final : public RefCounted {
 
   // The device that a name ("CPU:1", "/device:CPU:1", "/job:worker/task:0/device:CPU:1") or a spec
   // means. No type means CPU, no index means 0. INVALID_ARGUMENT for malformed names, NOT_FOUND for
-  // a device that this machine does not have, naming those that it has, and UNIMPLEMENTED for a GPU
-  // that it has.
+  // a device that this machine does not have, naming those that it has.
   Result<Ref<Device>> Find(std::string_view name) const;
   Result<Ref<Device>> Find(const DeviceSpec& spec) const;
+  // The same of CPUs: UNIMPLEMENTED for a GPU.
+  Result<Ref<Device>> FindHost(std::string_view name) const;
+  // The GPU that CUDA gives this number. NOT_FOUND for one that is not there or not visible.
+  Result<Ref<Device>> FindGpuByOrdinal(int ordinal) const;
+  // Pinned host memory. NOT_FOUND, with the reason, where there is no GPU.
+  Result<Ref<BufferAllocator>> Pinned() const;
 
   // The device on which what is made under the description `spec` of device scopes lies: as Find,
   // and UNIMPLEMENTED for a device of another job or task. With soft placement a device that is not
@@ -139,6 +144,7 @@ class DeviceSet final : public RefCounted {
   int num_cpus() const;
   // Of the visible GPU with this number.
   int PhysicalGpu(int index) const;
+  Ref<Device> MakeGpu(int index) const;
   // From now on the configuration is fixed.
   void Start() const;
   Status CheckNotStarted(std::string_view what) const;
@@ -162,6 +168,8 @@ class DeviceSet final : public RefCounted {
   int task_ = 0;
   std::optional<int> logical_cpus_;  // as they were set
   std::optional<std::vector<int>> visible_gpus_;
+  // Those of the GPUs that have been found, by their numbers here.
+  mutable std::vector<Ref<BufferAllocator>> gpu_memories_;
 };
 
 }  // namespace tutti

@@ -12,14 +12,10 @@
 namespace tutti {
 namespace {
 
-tutti_status* ToPlugin(Status status) {
-  return reinterpret_cast<tutti_status*>(const_cast<StatusRep*>(status.release()));
-}
-
 tutti_status* MakePluginStatus(void*, int32_t code, const char* message) {
   const bool known = code > static_cast<int32_t>(StatusCode::kOk) &&
                      code <= static_cast<int32_t>(StatusCode::kUnauthenticated);
-  return ToPlugin(Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
+  return DevicePlugin::Given(Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
                          message != nullptr ? message : ""));
 }
 
@@ -38,6 +34,10 @@ FunctionType FindSymbol(void* library, const char* name) {
 
 Status DevicePlugin::Taken(tutti_status* status) {
   return Status::Adopt(reinterpret_cast<const StatusRep*>(status));
+}
+
+tutti_status* DevicePlugin::Given(Status status) {
+  return reinterpret_cast<tutti_status*>(const_cast<StatusRep*>(status.release()));
 }
 
 std::string DevicePlugin::DefaultPath() {
@@ -64,7 +64,7 @@ DevicePlugin::DevicePlugin(std::string path, const DevicePluginOptions& options)
             },
             [](void* context, int32_t device, uint64_t bytes) {
               MemoryAccount* const account = static_cast<DevicePlugin*>(context)->AccountOf(device);
-              return account == nullptr ? nullptr : ToPlugin(account->Reserve(bytes));
+              return account == nullptr ? nullptr : DevicePlugin::Given(account->Reserve(bytes));
             },
             [](void* context, int32_t device, uint64_t bytes) {
               MemoryAccount* const account = static_cast<DevicePlugin*>(context)->AccountOf(device);

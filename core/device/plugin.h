@@ -58,6 +58,8 @@ class DevicePlugin final : public RefCounted {
 
   // What a function of the table returned.
   static Status Taken(tutti_status* status);
+  // What a function of ours that the plugin calls returns.
+  static tutti_status* Given(Status status);
 
  private:
   template <typename T, typename... Args>

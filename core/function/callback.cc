@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/tensor/device_buffer.h"
+#include "core/tensor/leaf.h"
 
 namespace tutti {
 
@@ -14,6 +16,13 @@ Status CallHostFunction(CallbackFn fn, void* user_data, Context& context, const 
   Status status = Status::Adopt(fn(&context, &in, &raw, user_data));
   Ref<Value> result = Ref<Value>::Adopt(raw);
   if (!status.ok()) return status;
+  // What a dataset is made of is read by the host.
+  if (context.callback_class() == CallbackClass::kDataset && result) {
+    for (const Leaf& leaf : result->leaves()) {
+      if (leaf.kind() != LeafKind::kTensor) continue;
+      TUTTI_RETURN_IF_ERROR(CheckOnHost("the result of a function of a dataset", leaf.tensor()));
+    }
+  }
   *out = result ? std::move(result) : Value::None();
   return status;
 }

@@ -241,7 +241,7 @@ Result<Ref<CrossDeviceOps>> MakeReductionToOneDevice(const DeviceSet& devices,
                                                      Ref<Function> accumulation) {
   Ref<Device> device;
   if (!device_name.empty()) {
-    Result<Ref<Device>> found = devices.Find(device_name);
+    Result<Ref<Device>> found = devices.FindHost(device_name);
     if (!found.ok()) return std::move(found).status().WithPrefix("ReductionToOneDevice");
     device = std::move(found).value();
   }

@@ -57,7 +57,7 @@ Result<std::vector<Ref<Device>>> DevicesOf(const Strategy& strategy, const Value
   const Leaf& leaf = destinations.leaf();
   switch (leaf.kind()) {
     case LeafKind::kString: {
-      Result<Ref<Device>> found = strategy.device_set().Find(leaf.string());
+      Result<Ref<Device>> found = strategy.device_set().FindHost(leaf.string());
       if (!found.ok()) {
         return InvalidArgument("{}: the destination {} cannot be used: {}", what,
                                Quote(leaf.string()), found.status().message())
@@ -78,7 +78,7 @@ Result<std::vector<Ref<Device>>> DevicesOf(const Strategy& strategy, const Value
     }
     case LeafKind::kTensor: {
       if (strategy.num_local_replicas() == 1) return AllDevices(strategy);
-      TUTTI_ASSIGN_OR_RETURN(Ref<Device> host, strategy.device_set().Find("CPU:0"));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Device> host, strategy.device_set().FindHost("CPU:0"));
       return std::vector<Ref<Device>>{std::move(host)};
     }
     default:

@@ -9,6 +9,7 @@
 #include "core/tensor/cast.h"
 #include "core/tensor/concat.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/tensor_observer.h"
 
 namespace tutti {
@@ -16,6 +17,7 @@ namespace tutti {
 namespace {
 
 Status CheckDTypes(std::span<const Tensor* const> tensors, std::string_view what) {
+  for (const Tensor* tensor : tensors) TUTTI_RETURN_IF_ERROR(CheckOnHost(what, *tensor));
   for (size_t i = 1; i < tensors.size(); ++i) {
     if (tensors[i]->dtype() == tensors[0]->dtype()) continue;
     return InvalidArgument(

@@ -81,14 +81,14 @@ bool Strategy::is_default() const { return type_name_ == kDefaultStrategy; }
 
 Result<Ref<Strategy>> Strategy::CreateDefault(Ref<Environment> environment,
                                               const DeviceSet& devices) {
-  TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.Find("CPU:0"));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.FindHost("CPU:0"));
   return Make(std::move(environment), devices, kDefaultStrategy, false, {std::move(cpu)}, {});
 }
 
 Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,
                                                 const DeviceSet& devices, std::string_view device,
                                                 const StrategyOptions& options) {
-  Result<Ref<Device>> found = devices.Find(device);
+  Result<Ref<Device>> found = devices.FindHost(device);
   if (!found.ok()) return std::move(found).status().WithPrefix("OneDeviceStrategy");
   return Make(std::move(environment), devices, "OneDeviceStrategy", false,
               {std::move(found).value()}, options);
@@ -103,11 +103,11 @@ Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
   std::vector<Ref<Device>> found;
   if (names.empty()) found = devices.ListDevices(DeviceType::kGpu);
   if (names.empty() && found.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.Find("CPU:0"));
+    TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.FindHost("CPU:0"));
     found.push_back(std::move(cpu));
   }
   for (const std::string& name : names) {
-    Result<Ref<Device>> device = devices.Find(name);
+    Result<Ref<Device>> device = devices.FindHost(name);
     if (!device.ok()) {
       return InvalidArgument("{}: device {} cannot be used: {}", type_name, Quote(name),
                              device.status().message())
@@ -202,7 +202,7 @@ Result<Ref<Strategy>> Strategy::CreateCentralStorage(Ref<Environment> environmen
                                                      const StrategyOptions& options) {
   constexpr const char* kType = "CentralStorageStrategy";
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Device>> found, FindDevices(devices, compute, kType));
-  Result<Ref<Device>> storage = devices.Find(parameter.empty() ? "CPU:0" : parameter);
+  Result<Ref<Device>> storage = devices.FindHost(parameter.empty() ? "CPU:0" : parameter);
   if (!storage.ok()) {
     return InvalidArgument("{}: the parameter device {} cannot be used: {}", kType,
                            Quote(parameter), storage.status().message())

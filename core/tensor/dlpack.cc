@@ -10,12 +10,14 @@
 #include "core/base/error.h"
 #include "core/base/executor.h"
 #include "core/base/host_data.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/dlpack_abi.h"
 
 namespace tutti {
 namespace {
 
 constexpr int32_t kDlpackCpu = 1;
+constexpr int32_t kDlpackCuda = 2;
 constexpr uint32_t kDlpackMajor = 1;
 constexpr uint64_t kReadOnly = 1;
 constexpr uint64_t kIsCopied = 2;
@@ -84,11 +86,12 @@ struct Described {
   size_t bytes = 0;       // from the lowest element to the end of the highest
 };
 
-Result<Described> Describe(const DLTensor& tensor) {
-  if (tensor.device.device_type != kDlpackCpu) {
+Result<Described> Describe(const DLTensor& tensor, bool takes_gpus) {
+  if (tensor.device.device_type != kDlpackCpu &&
+      !(takes_gpus && tensor.device.device_type == kDlpackCuda)) {
     return Unimplemented(
-        "DLPack: the tensor is on device {}:{} (DLPack's type {}); only memory of the CPU is "
-        "taken; copy it there first",
+        "DLPack: the tensor is on device {}:{} (DLPack's type {}); memory of the CPU is taken, and "
+        "of the GPUs of a runtime; copy it there first",
         DeviceName(tensor.device.device_type), tensor.device.device_id,
         tensor.device.device_type);
   }
@@ -138,12 +141,19 @@ void RunDeleter(void* managed) {
 }
 
 template <class Managed>
-Result<Ref<Tensor>> Import(Managed* managed, bool read_only, CallbackExecutor* executor) {
-  TUTTI_ASSIGN_OR_RETURN(const Described described, Describe(managed->dl_tensor));
+Result<Ref<Tensor>> Import(Managed* managed, bool read_only, CallbackExecutor* executor,
+                           const GpuImport& on_gpu) {
+  const DLDevice device = managed->dl_tensor.device;
+  TUTTI_ASSIGN_OR_RETURN(const Described described,
+                         Describe(managed->dl_tensor, static_cast<bool>(on_gpu)));
   const auto item = static_cast<int64_t>(ItemSize(described.dtype));
   char* block = described.first == nullptr ? nullptr : described.first + described.low * item;
   // Wrap without a keeper first: what can fail fails before the deleter is ours.
   const auto wrap = [&](Ref<const RefCounted> keeper) {
+    if (device.device_type == kDlpackCuda) {
+      return on_gpu(device.device_id, block, described.bytes, described.dtype, described.shape,
+                    described.strides.span(), read_only, std::move(keeper));
+    }
     return Tensor::Wrap(block, described.bytes, described.dtype, described.shape,
                         described.strides.span(), read_only, std::move(keeper));
   };
@@ -164,25 +174,30 @@ struct Export {
 };
 
 template <class Managed>
-Result<Export<Managed>*> MakeExport(const Tensor& tensor, bool copy) {
+Result<Export<Managed>*> MakeExport(const Tensor& tensor, bool copy, int64_t stream) {
   if (tensor.dtype() == DType::kBytes) {
     return InvalidArgument("DLPack: {} has no form there; it carries numbers and bool",
                            tensor.SpecString());
   }
-  if (!tensor.device().is_cpu()) {
-    return Unimplemented("DLPack: {} is on {}; copy it to the CPU first", tensor.SpecString(),
-                         tensor.device().ToString());
-  }
   Ref<const Tensor> held = Ref<const Tensor>::Retain(&tensor);
   if (copy) {
-    TUTTI_ASSIGN_OR_RETURN(held, tensor.Copy());
+    TensorOptions options;
+    if (!tensor.device().is_cpu()) options.device = tensor.device();
+    TUTTI_ASSIGN_OR_RETURN(held, tensor.Copy(options));
+  }
+  DLDevice device = {kDlpackCpu, 0};
+  if (!tensor.device().is_cpu()) {
+    const DeviceBuffer* const buffer = DeviceBufferOf(*held);
+    if (buffer == nullptr) return CheckOnHost("DLPack", tensor);
+    device = {kDlpackCuda, buffer->ordinal()};
+    if (stream != kNoStream) TUTTI_RETURN_IF_ERROR(buffer->OrderFor(stream));
   }
   auto exported = std::make_unique<Export<Managed>>();
   exported->shape = Dims(held->shape().dims().data(), held->rank());
   exported->strides = Dims(held->strides().data(), held->rank());
   DLTensor& out = exported->managed.dl_tensor;
-  out.data = const_cast<void*>(held->data());
-  out.device = {kDlpackCpu, 0};
+  out.data = held->address();
+  out.device = device;
   out.ndim = static_cast<int32_t>(held->rank());
   out.dtype = ToDlpackType(held->dtype());
   out.shape = exported->shape.data();
@@ -197,32 +212,35 @@ Result<Export<Managed>*> MakeExport(const Tensor& tensor, bool copy) {
 }  // namespace
 
 Result<Ref<Tensor>> TensorFromDlpack(DLManagedTensorVersioned* managed,
-                                     CallbackExecutor* executor) {
+                                     CallbackExecutor* executor, const GpuImport& on_gpu) {
   if (managed->version.major != kDlpackMajor) {
     return Unimplemented("DLPack: the tensor is of version {}.{}; versions {}.x are understood",
                          managed->version.major, managed->version.minor, kDlpackMajor);
   }
-  return Import(managed, (managed->flags & kReadOnly) != 0, executor);
+  return Import(managed, (managed->flags & kReadOnly) != 0, executor, on_gpu);
 }
 
-Result<Ref<Tensor>> TensorFromDlpack(DLManagedTensor* managed, CallbackExecutor* executor) {
-  return Import(managed, false, executor);
+Result<Ref<Tensor>> TensorFromDlpack(DLManagedTensor* managed, CallbackExecutor* executor,
+                                     const GpuImport& on_gpu) {
+  return Import(managed, false, executor, on_gpu);
 }
 
-Result<DLManagedTensorVersioned*> TensorToDlpack(const Tensor& tensor, bool copy) {
-  TUTTI_ASSIGN_OR_RETURN(auto* exported, MakeExport<DLManagedTensorVersioned>(tensor, copy));
+Result<DLManagedTensorVersioned*> TensorToDlpack(const Tensor& tensor, bool copy, int64_t stream) {
+  TUTTI_ASSIGN_OR_RETURN(auto* exported,
+                         MakeExport<DLManagedTensorVersioned>(tensor, copy, stream));
   exported->managed.version = {kDlpackMajor, 0};
   exported->managed.flags = copy ? kIsCopied : tensor.read_only() ? kReadOnly : 0;
   return &exported->managed;
 }
 
-Result<DLManagedTensor*> TensorToDlpackUnversioned(const Tensor& tensor, bool copy) {
+Result<DLManagedTensor*> TensorToDlpackUnversioned(const Tensor& tensor, bool copy,
+                                                   int64_t stream) {
   if (tensor.read_only() && !copy) {
     return FailedPrecondition(
         "DLPack: {} is read-only, which the format before 1.0 cannot say; ask for a copy",
         tensor.SpecString());
   }
-  TUTTI_ASSIGN_OR_RETURN(auto* exported, MakeExport<DLManagedTensor>(tensor, copy));
+  TUTTI_ASSIGN_OR_RETURN(auto* exported, MakeExport<DLManagedTensor>(tensor, copy, stream));
   return &exported->managed;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 
 namespace tutti {
 namespace {
@@ -107,6 +108,10 @@ Result<Ref<Tensor>> Tensor::Create(DType dtype, const Shape& shape, const Tensor
                              shape.ToString());
   }
   const bool zeroed = options.zeroed || dtype == DType::kBytes;
+  if (options.allocator == nullptr && !options.device.is_cpu()) {
+    return FailedPrecondition("tensor {}{}: memory of {} comes from that device alone",
+                              DTypeName(dtype), shape.ToString(), options.device.ToString());
+  }
   if (options.allocator == nullptr && bytes <= kInlineBytes) {
     Ref<Tensor> tensor = NewInline(dtype, shape, options.device, bytes);
     if (zeroed) std::memset(tensor->data_, 0, bytes);
@@ -380,6 +385,11 @@ Ref<Tensor> Tensor::OfNoStep() const {
 }
 
 Result<Ref<Tensor>> Tensor::Copy(const TensorOptions& options) const {
+  if (!device_.is_cpu()) {
+    const DeviceBuffer* const buffer = DeviceBufferOf(*this);
+    if (options.device != device_ || buffer == nullptr) return CheckOnHost("copy", *this);
+    return buffer->CopyOnDevice(*this);
+  }
   if (dtype_ == DType::kBytes) {
     if (contiguous_) return FromStrings(shape_, span<BytesView>(), options.account);
     std::vector<BytesView> views(static_cast<size_t>(num_elements()));

@@ -10,6 +10,9 @@
 // kInlineBytes lie inside the Tensor object itself (one allocation, charged to no account); more
 // lies in a Buffer that views share.
 //
+// A tensor on a GPU has its elements where only work on that device's streams may touch them: it
+// can be viewed and named, and all else is for whoever knows the device (device_buffer.h).
+//
 // Elements of a bytes tensor are BytesView; their payload is kept alive by the tensor, which need
 // not own the memory that the views lie in. Whoever writes an element of a bytes tensor answers for
 // its payload's life.
@@ -137,13 +140,19 @@ class Tensor final : public RefCounted {
   // Row-major without gaps; true without elements.
   bool is_contiguous() const { return contiguous_; }
 
-  // Element 0, 0, ...; never null for a tensor that we made, not even of no elements.
-  const void* data() const { return data_; }
-  // The same for writing; the tensor must not be read-only.
-  void* mutable_data() {
-    assert(!read_only_);
+  // Element 0, 0, ...; never null for a tensor that we made, not even of no elements. The tensor
+  // must lie on a CPU: whoever takes tensors of users asks first (device_buffer.h).
+  const void* data() const {
+    assert(device_.is_cpu());
     return data_;
   }
+  // The same for writing; the tensor must not be read-only.
+  void* mutable_data() {
+    assert(!read_only_ && device_.is_cpu());
+    return data_;
+  }
+  // The same as a mere address, on any device.
+  void* address() const { return data_; }
 
   // The elements in row-major order. The tensor must be contiguous and of dtype T.
   template <class T>
@@ -203,7 +212,8 @@ class Tensor final : public RefCounted {
   // ---- Copies ----
 
   // A contiguous copy in memory of its own; for bytes the payload is gathered into one block with
-  // the views.
+  // the views. One of a device is copied on that device, where `options` name it, too, and is
+  // FAILED_PRECONDITION else.
   Result<Ref<Tensor>> Copy(const TensorOptions& options = TensorOptions()) const;
   // This tensor when it is contiguous, else a copy.
   Result<Ref<Tensor>> Contiguous() const;
@@ -217,7 +227,7 @@ class Tensor final : public RefCounted {
 
   // ---- Comparing and printing ----
 
-  // Same dtype, shape and elements (NaN equals NaN, -0 equals 0).
+  // Same dtype, shape and elements (NaN equals NaN, -0 equals 0). Both on CPUs.
   bool ContentsEqual(const Tensor& other) const;
   // "float32[2,3] [[1 2 3] [4 5 6]]": dtype, shape and elements; ContentsToString only the
   // elements, rows longer than `limit` shortened to "[0 1 2 ... 97 98 99]".

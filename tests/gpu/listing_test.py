@@ -38,7 +38,7 @@ class ListingTest(unittest.TestCase):
             tutti.config.describe_device("GPU:9")
 
     def test_strategies_refuse_gpus(self):
-        refused = "GPU:0: this machine has it, but tensors"
+        refused = "GPU:0: this machine has it, and tensors can lie there, but variables"
         with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, refused):
             tutti.distribute.MirroredStrategy(["GPU:0", "GPU:1"])
         with self.assertRaisesRegex(tutti.errors.UnimplementedError, refused):
@@ -72,9 +72,11 @@ class ListingTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "in use already"):
                 config.set_visible_devices([first], "GPU")
 
-    def test_what_is_placed_on_a_gpu_falls_back_softly(self):
+    def test_what_is_placed_on_a_gpu_lies_there(self):
         with tutti.device("GPU:0"):
-            with self.assertRaisesRegex(tutti.errors.UnimplementedError, "on CPUs only"):
+            self.assertTrue(tutti.Tensor(1).device.endswith("/device:GPU:0"))
+        with tutti.device("GPU:9"):
+            with self.assertRaisesRegex(tutti.errors.NotFoundError, "no GPU:9"):
                 tutti.Tensor(1)
             tutti.config.set_soft_device_placement(True)
             try:

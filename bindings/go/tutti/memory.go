@@ -13,6 +13,8 @@ type WrapOptions struct {
 	Strides []int64
 	// ReadOnly says that nobody writes through the tensor.
 	ReadOnly bool
+	// Device is the GPU that the memory is of, "GPU:0"; "": it is the host's.
+	Device string
 	// Release is called once, on a thread of the library, when nobody uses the memory any more, and
 	// also when Wrap fails.
 	Release func()
@@ -51,7 +53,7 @@ func (r *Runtime) Wrap(memory unsafe.Pointer, size int, dtype DType, dims []int6
 	defer r.done()
 	var made uintptr
 	err = check(native.Tensor_wrap(runtime, uintptr(memory), int64(size), int(dtype), dims,
-		chosen.Strides, chosen.ReadOnly, uintptr(release), &made))
+		chosen.Strides, chosen.ReadOnly, chosen.Device, uintptr(release), &made))
 	return as(ownTensor)(made, err)
 }
 
@@ -68,20 +70,33 @@ const (
 
 // Export gives the tensor to another library, which calls the deleter of the structure; Delete does
 // so where no library took it. With copied the memory is a fresh copy, else that of the tensor. A
-// read-only tensor cannot be given unversioned without a copy: ErrFailedPrecondition.
+// read-only tensor cannot be given unversioned without a copy: ErrFailedPrecondition. Of a tensor
+// on a GPU the default stream waits for the library's work on it.
 func (d DLPack) Export(tensor *Tensor, copied bool) (unsafe.Pointer, error) {
+	return d.export(tensor, copied, nil)
+}
+
+// ExportOn is Export of a tensor on a GPU to a receiver whose stream waits for the library's work
+// on it: 1 is the default stream, 2 that of the calling thread, else a handle; -1: nobody waits; 0
+// says nothing and is ErrInvalidArgument.
+func (d DLPack) ExportOn(tensor *Tensor, copied bool, stream int64) (unsafe.Pointer, error) {
+	return d.export(tensor, copied, []int64{stream})
+}
+
+func (d DLPack) export(tensor *Tensor, copied bool, stream []int64) (unsafe.Pointer, error) {
 	pointer, end, err := tensor.shared()
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	var made uintptr
-	err = check(native.Tensor_to_dlpack(pointer, bool(d), copied, &made))
+	err = check(native.Tensor_to_dlpack(pointer, bool(d), copied, stream, &made))
 	return pointerAt(made), err
 }
 
 // Import takes a tensor over from another library, without a copy, and calls its deleter with the
-// last use; when it fails, the caller keeps the structure.
+// last use; when it fails, the caller keeps the structure. The producer of one on a GPU has to be
+// given the handle of StreamOfCudaDevice, on which it is used.
 func (d DLPack) Import(managed unsafe.Pointer) (*Tensor, error) {
 	return d.ImportIn(defaultRuntime, managed)
 }

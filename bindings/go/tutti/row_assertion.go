@@ -46,8 +46,9 @@ type RowAssertion struct {
 
 // AssertRows is the native function that gives an element on as it is where an assertion holds for
 // it, and fails where not: ErrInvalidArgument that names node, element, leaf and, where elements
-// are read from files, the record (details: index, node, row, source_file, source_record). It looks at many rows at once without calling Go, and is serialisable. What is known of a
-// dataset's elements (paths, dtypes, ranks) is checked where the function is given to it.
+// are read from files, the record (details: index, node, row, source_file, source_record). It looks
+// at many rows at once without calling Go, and is serialisable. What is known of a dataset's
+// elements (paths, dtypes, ranks) is checked where the function is given to it.
 func AssertRows(assertion RowAssertion) *Function { return defaultRuntime.AssertRows(assertion) }
 
 // AssertRows of this runtime.

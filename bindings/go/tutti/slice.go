@@ -11,14 +11,14 @@ import (
 
 // Slice is the tensor's memory as a slice, without a copy: read it, and see the package's comment
 // for how long. A tensor of another dtype, or one with gaps (Copy closes them), is
-// ErrInvalidArgument.
+// ErrInvalidArgument, one on a GPU ErrFailedPrecondition.
 func Slice[T Element](t *Tensor) ([]T, error) {
 	pointer, err := t.use()
 	if err != nil {
 		return nil, err
 	}
 	defer t.o.done()
-	return sliceOf[T](pointer, native.Tensor_address(pointer))
+	return sliceOf[T](pointer, native.Tensor_data(pointer))
 }
 
 // MutableSlice is Slice for writing; a read-only tensor is ErrFailedPrecondition, and so is that of
@@ -44,7 +44,7 @@ func View[T Element](t *Tensor, f func(elements []T) error) error {
 		return err
 	}
 	defer t.o.done()
-	elements, err := sliceOf[T](pointer, native.Tensor_address(pointer))
+	elements, err := sliceOf[T](pointer, native.Tensor_data(pointer))
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,10 @@ func View[T Element](t *Tensor, f func(elements []T) error) error {
 }
 
 func sliceOf[T Element](pointer, address uintptr) ([]T, error) {
+	if native.Tensor_cuda_device(pointer) >= 0 {
+		return nil, failedPrecondition("a slice over a tensor on a GPU, whose elements the host cannot " +
+			"touch: CopyToDevice makes a copy on \"CPU:0\"")
+	}
 	have, want := DType(native.Tensor_dtype(pointer)), DTypeOf[T]()
 	if have != want && !(want == Uint16 && (have == Float16 || have == BFloat16)) {
 		return nil, invalidArgument("a slice of %v over a tensor of %v: Cast gives one of another dtype",
@@ -89,7 +93,8 @@ func (t *Tensor) Strings() ([]string, error) {
 		return []string{}, nil
 	}
 	texts := make([]string, count)
-	for i, element := range unsafe.Slice((*view)(pointerAt(native.Tensor_address(pointer))), count) {
+	elements := (*view)(pointerAt(native.Tensor_data(pointer)))
+	for i, element := range unsafe.Slice(elements, count) {
 		texts[i] = string(bytesAt(element.data, int64(element.size)))
 	}
 	return texts, nil
@@ -105,7 +110,11 @@ func (t *Tensor) number() (integer int64, real float64, err error) {
 	if count := native.Tensor_element_count(pointer); count != 1 {
 		return 0, 0, invalidArgument("a number of a tensor with %d elements", count)
 	}
-	at := pointerAt(native.Tensor_address(pointer))
+	if native.Tensor_cuda_device(pointer) >= 0 {
+		return 0, 0, failedPrecondition("a number of a tensor on a GPU: CopyToDevice makes a copy on " +
+			"\"CPU:0\"")
+	}
+	at := pointerAt(native.Tensor_data(pointer))
 	switch dtype := DType(native.Tensor_dtype(pointer)); dtype {
 	case Float32:
 		real = float64(*(*float32)(at))

@@ -64,7 +64,7 @@ func NewTensor(dtype DType, dims ...int64) (*Tensor, error) {
 // NewTensor in memory of this runtime.
 func (r *Runtime) NewTensor(dtype DType, dims ...int64) (*Tensor, error) {
 	return as(ownTensor)(r.make(func(runtime uintptr, made *uintptr) uintptr {
-		return native.Tensor_create(runtime, int(dtype), dims, 1, made)
+		return native.Tensor_create(runtime, int(dtype), dims, 1, "", 0, made)
 	}))
 }
 
@@ -168,9 +168,9 @@ func (t *Tensor) IsContiguous() bool {
 	return ask(t, false, native.Tensor_is_contiguous)
 }
 
-// Address is where the elements lie, 0 for a closed tensor.
+// Address is where the elements lie, on whichever device; 0 for a closed tensor.
 func (t *Tensor) Address() uintptr {
-	return ask(t, 0, native.Tensor_address)
+	return uintptr(ask(t, 0, native.Tensor_address))
 }
 
 // Equal compares dtype, dims and elements; NaN equals NaN.
@@ -252,14 +252,15 @@ func (t *Tensor) Convert(dtype DType) (*Tensor, error) {
 // value are so.
 func (t *Tensor) ReadOnly() (*Tensor, error) { return t.derive(native.Tensor_as_read_only) }
 
-// Copy is a contiguous, writable copy.
+// Copy is a contiguous, writable copy, on the same device.
 func (t *Tensor) Copy() (*Tensor, error) {
 	return t.derive(func(pointer uintptr, made *uintptr) uintptr {
 		return native.Tensor_copy(pointer, made)
 	})
 }
 
-// CopyTo copies the elements into destination, which has the same dtype and dims and is writable.
+// CopyTo copies the elements into destination, which has the same dtype and dims and is writable,
+// wherever both lie.
 func (t *Tensor) CopyTo(destination *Tensor) error {
 	to, err := destination.forWriting()
 	if err != nil {

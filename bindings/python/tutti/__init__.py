@@ -35,6 +35,7 @@ from tutti._values import (Future, Mirrored as _Mirrored, Optional as _Optional,
                            PerReplica as _PerReplica)
 from tutti._device import DeviceSpec, current_device, device
 from tutti._runtime import Runtime, config, shutdown
+from tutti._stream import Event, Stream
 from tutti._variable import Variable, variable_of as _variable_of
 from tutti._reduce_op import ReduceOp
 from tutti import data
@@ -55,11 +56,12 @@ from tutti.distribute._strategy import _strategy_of
 __version__ = _native.api_version()
 
 __all__ = [
-    "Assert", "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Future", "IndexedSlices",
-    "RaggedTensor", "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor", "SparseTensorSpec",
-    "Tensor", "TensorSpec", "Variable", "assert_equal", "assert_greater", "assert_less",
-    "assert_rank", "bfloat16", "config", "current_device", "data", "debugging", "device",
-    "distribute", "errors", "io", "ragged", "shutdown", "strings", "train",
+    "Assert", "BucketPlan", "Cluster", "Communicator", "DeviceSpec", "Event", "Future",
+    "IndexedSlices", "RaggedTensor", "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor",
+    "SparseTensorSpec", "Stream", "Tensor", "TensorSpec", "Variable", "assert_equal",
+    "assert_greater", "assert_less", "assert_rank", "bfloat16", "config", "current_device",
+    "data", "debugging", "device", "distribute", "errors", "io", "ragged", "shutdown",
+    "strings", "train",
 ]
 
 _native._install({

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _dtypes, _native, _scope, errors
+from tutti import _arguments, _dtypes, _native, _scope, errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tutti._stream import Stream
 
 
 class Tensor:
@@ -37,10 +39,10 @@ class Tensor:
                 self._handle = _native.tensor_cast(self, number)
         self._place()
 
-    def _place(self) -> "Tensor":
-        # On the device that the scopes around say.
+    def _place(self, device: Optional[str] = None) -> "Tensor":
+        # On the device that the scopes around say, where the caller says none.
         spec = _scope.device.get()
-        if spec is not None:
+        if spec is not None and device is None:
             self._handle = _native.device_place_tensor(spec.to_string(), self)
         return self
 
@@ -51,15 +53,58 @@ class Tensor:
         return tensor
 
     @classmethod
-    def zeros(cls, shape: Sequence[int], dtype: Any = np.float32) -> "Tensor":
-        """A tensor of that shape and dtype, all zeros, in 64-byte aligned memory."""
-        return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), True))._place()
+    def zeros(cls, shape: Sequence[int], dtype: Any = np.float32, *, device: Optional[str] = None,
+              pinned: bool = False) -> "Tensor":
+        """A tensor of that shape and dtype, all zeros, in 64-byte aligned memory.
+
+        device: "GPU:0" (None: where the device scopes around say, else the host). pinned: host
+        memory that GPUs copy from and to without staging; NotFoundError where there is none."""
+        return cls._made(shape, dtype, True, device, pinned)
 
     @classmethod
-    def empty(cls, shape: Sequence[int], dtype: Any = np.float32) -> "Tensor":
+    def empty(cls, shape: Sequence[int], dtype: Any = np.float32, *, device: Optional[str] = None,
+              pinned: bool = False) -> "Tensor":
         """A tensor of that shape and dtype whose elements are unspecified, in 64-byte aligned
-        memory."""
-        return cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), False))._place()
+        memory. device, pinned: see zeros()."""
+        return cls._made(shape, dtype, False, device, pinned)
+
+    @classmethod
+    def _made(cls, shape: Sequence[int], dtype: Any, zeroed: bool, device: Optional[str],
+              pinned: bool) -> "Tensor":
+        tensor = cls._of(_native.tensor_create(_dtypes.number_of(dtype), list(shape), zeroed,
+                                               device, pinned))
+        return tensor if pinned else tensor._place(device)
+
+    @classmethod
+    def from_cuda_array(cls, array: Any, device: str = "GPU:0") -> "Tensor":
+        """A tensor over the memory of an object with `__cuda_array_interface__` (CuPy's, Numba's),
+        without a copy, which lies on `device`. The library's work waits for what is on the stream
+        that the object names. ValueError for stream 0, which says nothing."""
+        known = array.__cuda_array_interface__
+        stream = known.get("stream")
+        if stream == 0:
+            raise ValueError("stream 0 of a __cuda_array_interface__ says nothing; 1 is the "
+                             "default stream, 2 that of the thread")
+        dtype = np.dtype(known["typestr"])
+        shape = list(known["shape"])
+        strides, address = known.get("strides"), known["data"][0]
+        steps = [] if strides is None else [step // dtype.itemsize for step in strides]
+        if strides is not None and any(step % dtype.itemsize for step in strides):
+            raise ValueError(f"strides {tuple(strides)} in bytes are no multiples of an element's "
+                             f"{dtype.itemsize}; copy the array")
+        if any(step < 0 for step in steps):
+            raise ValueError(f"strides {tuple(strides)} run backwards; copy the array")
+        reach = sum((size - 1) * step for size, step in zip(shape, steps)) + 1
+        count = reach if steps else int(np.prod(shape, dtype=np.int64))
+        if 0 in shape:
+            count = 0
+        tensor = cls._of(_native._tensor_of_cuda(
+            array, address, count * dtype.itemsize, _dtypes.number_of(dtype), shape, steps,
+            bool(known["data"][1]), device))
+        if stream is not None:
+            _native.stream_wait_stream(_native.device_stream(device),
+                                       _native.stream_wrap(device, stream))
+        return tensor
 
     @classmethod
     def from_bits(cls, bits: Any) -> "Tensor":
@@ -116,27 +161,67 @@ class Tensor:
 
     @property
     def address(self) -> int:
-        """The address of the first element."""
+        """The address of the first element, on whichever device."""
         return _native.tensor_address(self)
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether the elements lie in the host's memory; else on a GPU (see `device`)."""
+        return _native.tensor_cuda_device(self) < 0
+
+    def copy_to(self, device: str, *, stream: Optional["Stream"] = None, pinned: bool = False,
+                timeout: Optional[float] = None) -> "Tensor":
+        """A contiguous copy on `device` ("GPU:0", "CPU:0"), from wherever it lies.
+
+        One that the host takes part in is done on return; one between GPUs in the order of
+        `stream` (None: the library's own of the GPU that it goes to). pinned: of host memory, see
+        zeros(). InvalidArgumentError for byte strings and for another device's stream,
+        ResourceExhaustedError says what was asked for and what is free."""
+        from tutti._stream import Stream  # pylint: disable=import-outside-toplevel
+        handle = (None if stream is None
+                  else _arguments.handle_of("Tensor.copy_to: stream", stream, Stream))
+        return self._of(_native.tensor_copy_to(self, device, handle, pinned, timeout))
+
+    def _on_host(self) -> "Tensor":
+        return self if self.is_on_host else self.copy_to("CPU:0")
+
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        """What CuPy, Numba and PyTorch take a tensor on a GPU by, without a copy; AttributeError
+        for one on the host and for bfloat16, which has no name there."""
+        if self.is_on_host:
+            raise AttributeError("this tensor lies in the host's memory, and has no "
+                                 "__cuda_array_interface__")
+        if not isinstance(self.dtype, np.dtype) or self.dtype.kind == "V":
+            raise AttributeError(f"{self.dtype} has no name in __cuda_array_interface__; use "
+                                 "__dlpack__")
+        item = self.dtype.itemsize
+        index = self.device.rpartition(":")[2]
+        return {"shape": self.shape, "typestr": self.dtype.str, "version": 3,
+                "data": (self.address, self.is_read_only),
+                "strides": None if self.is_contiguous else tuple(s * item for s in self.strides),
+                "stream": _native.stream_handle(_native.device_stream(f"GPU:{index}"))}
+
     def numpy(self) -> Any:
-        """A NumPy array over this memory, without a copy and as writable as the tensor. Byte
-        strings become bytes (rank 0) or an array of objects, which are copies. TypeError for
-        bfloat16 without ml_dtypes: see bits() and cast()."""
-        array = _native._tensor_array(self)
+        """A NumPy array over this memory, without a copy and as writable as the tensor; of a tensor
+        on a GPU over a copy on the host. Byte strings become bytes (rank 0) or an array of objects,
+        which are copies. TypeError for bfloat16 without ml_dtypes: see bits() and cast()."""
+        array = _native._tensor_array(self._on_host())
         if isinstance(array, Tensor):
             raise TypeError("NumPy has no bfloat16: install ml_dtypes, or use bits() for the "
                             "16-bit patterns or cast(numpy.float32) for the values")
         return array
 
     def bits(self) -> NDArray[Any]:
-        """The 16-bit patterns of a tensor of bfloat16, as an array of uint16 over this memory."""
-        view: NDArray[Any] = _native._tensor_bits(self)
+        """The 16-bit patterns of a tensor of bfloat16, as an array of uint16 over this memory; of a
+        tensor on a GPU over a copy on the host."""
+        view: NDArray[Any] = _native._tensor_bits(self._on_host())
         return view
 
     def __reduce__(self) -> Any:
         """Pickled as its elements; the copy has memory of its own."""
-        return _unpickled, (bytes(_native.tensor_serialize(self)), _native.tensor_dtype(self))
+        return _unpickled, (bytes(_native.tensor_serialize(self._on_host())),
+                            _native.tensor_dtype(self))
 
     def __copy__(self) -> "Tensor":
         return self._of(self._handle)
@@ -145,7 +230,7 @@ class Tensor:
         return self.copy()
 
     def copy(self) -> "Tensor":
-        """A contiguous copy."""
+        """A contiguous copy, on the same device."""
         return self._of(_native.tensor_copy(self))
 
     def as_read_only(self) -> "Tensor":
@@ -189,13 +274,18 @@ class Tensor:
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None,
                    dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
-        if dl_device is not None and tuple(dl_device) != (1, 0):
-            raise BufferError("this tensor lies in the CPU's memory, DLPack device (1, 0)")
+        here = self.__dlpack_device__()
         versioned = max_version is not None and max_version[0] >= 1
-        return _native._tensor_dlpack(self, versioned, bool(copy))
+        if dl_device is not None and tuple(dl_device) != here:
+            if tuple(dl_device) != (1, 0) or copy is False:
+                raise BufferError(f"this tensor lies on {self.device.rpartition('device:')[2]}, "
+                                  f"DLPack device {here}; copy_to() makes a copy elsewhere")
+            return _native._tensor_dlpack(self._on_host(), versioned, True, None)
+        return _native._tensor_dlpack(self, versioned, bool(copy), stream)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
-        return 1, 0
+        index = _native.tensor_cuda_device(self)
+        return (1, 0) if index < 0 else (2, index)
 
     def __len__(self) -> int:
         if not self.ndim:

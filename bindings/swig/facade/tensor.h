@@ -21,9 +21,6 @@ inline int64_t tensor_dim(const tutti_tensor *tensor, int64_t axis) {
 inline int64_t tensor_stride(const tutti_tensor *tensor, int64_t axis) {
   return tutti_tensor_get_strides(tensor)[axis];
 }
-inline uintptr_t tensor_address(const tutti_tensor *tensor) {
-  return reinterpret_cast<uintptr_t>(tutti_tensor_get_data(tensor));
-}
 
 inline tutti_status *future_on_ready(tutti_future *future, tutti_host_handle ready_fn) {
   return tutti_future_on_ready(future, StoreHostNotification(ready_fn));

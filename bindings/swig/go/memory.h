@@ -12,6 +12,10 @@ inline int64_t dtype_size(int32_t dtype) {
   return static_cast<int64_t>(tutti_dtype_get_size(dtype));
 }
 
+// Where host code reads the elements; 0 for a tensor on a GPU.
+inline uintptr_t tensor_data(const tutti_tensor *tensor) {
+  return reinterpret_cast<uintptr_t>(tutti_tensor_get_data(tensor));
+}
 // The address for writing; refuses a tensor that is read-only.
 inline tutti_status *tensor_mutable_address(tutti_tensor *tensor, uintptr_t *out_address) {
   void *data = nullptr;
@@ -56,12 +60,14 @@ inline void ReleaseWrapped(void *handle) {
 inline tutti_status *tensor_wrap(tutti_runtime *runtime, uintptr_t address, int64_t byte_size,
                                  int32_t dtype, size_t rank, const int64_t *dims,
                                  size_t stride_count, const int64_t *strides, bool read_only,
-                                 uintptr_t release, tutti_tensor **out_tensor) {
+                                 const char *device, uintptr_t release,
+                                 tutti_tensor **out_tensor) {
   tutti_release_hook hook = {nullptr, nullptr};
   if (release != 0) hook = {&ReleaseWrapped, reinterpret_cast<void *>(release)};
   tutti_tensor_wrap_options options = TUTTI_TENSOR_WRAP_OPTIONS_INIT;
   options.strides = stride_count == 0 ? nullptr : strides;
   options.read_only = read_only ? TUTTI_TRUE : TUTTI_FALSE;
+  options.device = device;
   return tutti_tensor_wrap(runtime, reinterpret_cast<void *>(address),
                            static_cast<size_t>(byte_size), dtype, rank, dims, hook, &options,
                            out_tensor);
@@ -70,8 +76,9 @@ inline tutti_status *tensor_wrap(tutti_runtime *runtime, uintptr_t address, int6
 // ---- DLPack
 
 inline tutti_status *tensor_to_dlpack(const tutti_tensor *tensor, bool versioned, bool copy,
-                                      uintptr_t *out_address) {
+                                      tutti_optional_int64 stream, uintptr_t *out_address) {
   tutti_dlpack_options options = TUTTI_DLPACK_OPTIONS_INIT;
+  options.stream = stream;
   options.copy = copy ? TUTTI_TRUE : TUTTI_FALSE;
   tutti_status *status = nullptr;
   if (versioned) {

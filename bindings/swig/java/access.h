@@ -174,7 +174,11 @@ inline tutti_status *tensor_from_array(JNIEnv *env, tutti_runtime *runtime, jobj
 inline tutti_status *tensor_to_array(JNIEnv *env, const tutti_tensor *tensor, jobject array,
                                      int64_t byte_size) {
   tutti_tensor *dense = nullptr;
-  if (tutti_tensor_is_contiguous(tensor) == 0) {
+  if (tutti_tensor_get_cuda_device(tensor) >= 0) {
+    tutti_status *status = tutti_tensor_copy_to(CurrentRuntime(), tensor, "CPU:0", nullptr, nullptr,
+                                                &dense);
+    if (status != nullptr) return status;
+  } else if (tutti_tensor_is_contiguous(tensor) == 0) {
     if (tutti_status *status = tutti_tensor_copy(tensor, &dense)) return status;
   }
   const tutti_tensor *source = dense != nullptr ? dense : tensor;
@@ -202,7 +206,8 @@ inline jobject tensor_buffer(JNIEnv *env, const tutti_tensor *tensor, jlongArray
   jlong all[] = {tutti_tensor_get_dtype(tensor), tutti_tensor_is_contiguous(tensor),
                  static_cast<jlong>(size), tutti_tensor_is_read_only(tensor), 0};
   jobject buffer = nullptr;
-  if (all[0] != TUTTI_DTYPE_BYTES && all[1] != 0 && size <= INT32_MAX) {
+  if (all[0] != TUTTI_DTYPE_BYTES && all[1] != 0 && size <= INT32_MAX &&
+      tutti_tensor_get_cuda_device(tensor) < 0) {
     void *data = const_cast<void *>(tutti_tensor_get_data(tensor));
     buffer = env->NewDirectByteBuffer(size == 0 || data == nullptr ? &nothing : data,
                                       static_cast<jlong>(size));
@@ -239,9 +244,22 @@ inline tutti_status *tensor_from_strings(JNIEnv *env, tutti_runtime *runtime, si
 inline tutti_string_view tensor_string(const tutti_tensor *tensor, int64_t index) {
   return static_cast<const tutti_string_view *>(tutti_tensor_get_data(tensor))[index];
 }
+// A tensor over memory of a GPU, by its address; the caller keeps it until nobody uses it.
+inline tutti_status *tensor_wrap_address(tutti_runtime *runtime, int64_t address,
+                                         int64_t byte_size, int32_t dtype, size_t rank,
+                                         const int64_t *dims, const char *device,
+                                         tutti_tensor **out_tensor) {
+  tutti_tensor_wrap_options options = TUTTI_TENSOR_WRAP_OPTIONS_INIT;
+  options.device = device;
+  return tutti_tensor_wrap(runtime, reinterpret_cast<void *>(static_cast<intptr_t>(address)),
+                           static_cast<size_t>(byte_size), dtype, rank, dims,
+                           tutti_release_hook{nullptr, nullptr}, &options, out_tensor);
+}
 // DLPack, by address: *out_count is that of a DLManagedTensorVersioned.
-inline tutti_status *tensor_to_dlpack(const tutti_tensor *tensor, bool copy, int64_t *out_count) {
+inline tutti_status *tensor_to_dlpack(const tutti_tensor *tensor, bool copy,
+                                      tutti_optional_int64 stream, int64_t *out_count) {
   tutti_dlpack_options options = TUTTI_DLPACK_OPTIONS_INIT;
+  options.stream = stream;
   options.copy = copy ? TUTTI_TRUE : TUTTI_FALSE;
   DLManagedTensorVersioned *managed = nullptr;
   tutti_status *status = tutti_tensor_to_dlpack(tensor, &options, &managed);

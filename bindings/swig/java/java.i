@@ -93,6 +93,7 @@ TUTTI_NULLABLE_HANDLE(tutti_tensor, atol)
 TUTTI_NULLABLE_HANDLE(tutti_tensor, default_value)
 TUTTI_NULLABLE_HANDLE(tutti_tensor, rtol)
 TUTTI_NULLABLE_HANDLE(tutti_tensor, root_tensor)
+TUTTI_NULLABLE_HANDLE(tutti_stream, stream)
 TUTTI_NULLABLE_HANDLE(tutti_tensor, root_output)
 
 /* Byte buffers come out by address, which Bridge.text and Bridge.bytes take over. */

@@ -5,7 +5,7 @@
 // tensor can describe (foreign byte order, unaligned, strides that are no multiple of an element,
 // text). Out: an array over the tensor's memory whose base holds the tensor; rank 0 gives a NumPy
 // scalar, byte strings give bytes or an array of objects, and bfloat16, which NumPy has not, gives
-// an ml_dtypes array where that package is there and else a tutti.Tensor.
+// an ml_dtypes array where that package is there and else a tutti.Tensor. So is a tensor on a GPU.
 //
 // Back again: an array that came out of a tensor and is still as it was is that tensor
 // (TensorBehind), so that what the tensor knows, the rows of its step, gets back with it. Of a step
@@ -149,6 +149,10 @@ enum class Rank0 { kScalar, kArray };
 inline PyObject *ObjectOfTensor(const tutti_tensor *tensor, Rank0 rank0) {
   const tutti_dtype dtype = tutti_tensor_get_dtype(tensor);
   const size_t rank = tutti_tensor_get_rank(tensor);
+  if (tutti_tensor_get_cuda_device(tensor) >= 0) {  // NumPy cannot look there
+    tutti_tensor_retain(tensor);
+    return WrapHandle(hooks.tensor, const_cast<tutti_tensor *>(tensor), SWIGTYPE_p_tutti_tensor);
+  }
   const int64_t *dims = tutti_tensor_get_dims(tensor);
   const int64_t *strides = tutti_tensor_get_strides(tensor);
   auto *data = static_cast<char *>(const_cast<void *>(tutti_tensor_get_data(tensor)));

@@ -26,8 +26,10 @@ inline PyObject *RaiseBufferError(tutti_status *status) {
   return nullptr;
 }
 
-inline PyObject *DlpackOf(const tutti_tensor *tensor, bool versioned, bool copy) {
+inline PyObject *DlpackOf(const tutti_tensor *tensor, bool versioned, bool copy,
+                          tutti_optional_int64 stream) {
   tutti_dlpack_options options = TUTTI_DLPACK_OPTIONS_INIT;
+  options.stream = stream;
   options.copy = copy ? TUTTI_TRUE : TUTTI_FALSE;
   if (versioned) {
     DLManagedTensorVersioned *managed = nullptr;
@@ -46,20 +48,23 @@ inline PyObject *DlpackOf(const tutti_tensor *tensor, bool versioned, bool copy)
 }
 
 // What the object itself calls its device ("cuda:0"), else DLPack's numbers.
-inline bool RaiseElsewhere(PyObject *object, long device_type, long device_index) {
+inline bool RaiseElsewhere(PyObject *object, long device_type, long device_index,
+                           const char *reason) {
   Owned device(PyObject_GetAttrString(object, "device"));
   Owned text(device ? PyObject_Str(device.get()) : nullptr);
   PyErr_Clear();
   if (text) {
     PyErr_Format(PyExc_BufferError,
-                 "an object of type %s lies on %U (DLPack's device type %ld, index %ld); only the "
-                 "CPU's memory can be used: copy it there first",
-                 Py_TYPE(object)->tp_name, text.get(), device_type, device_index);
+                 "an object of type %s lies on %U (DLPack's device type %ld, index %ld); only "
+                 "the CPU's memory and that of the runtime's GPUs can be used (%s): copy it there "
+                 "first",
+                 Py_TYPE(object)->tp_name, text.get(), device_type, device_index, reason);
   } else {
     PyErr_Format(PyExc_BufferError,
                  "an object of type %s lies on DLPack device type %ld, index %ld; only the CPU's "
-                 "memory (1) can be used: copy it there first",
-                 Py_TYPE(object)->tp_name, device_type, device_index);
+                 "memory (1) and that of the runtime's GPUs (2) can be used (%s): copy it there "
+                 "first",
+                 Py_TYPE(object)->tp_name, device_type, device_index, reason);
   }
   return false;
 }
@@ -74,6 +79,22 @@ inline PyObject *WithoutHistory(PyObject *object) {
     return nullptr;
   }
   return PyObject_CallMethod(object, "detach", nullptr);
+}
+
+// The handle of the stream on which the library uses memory of CUDA's device `index`; false with an
+// exception set.
+inline bool StreamOfCuda(PyObject *object, long index, int64_t *out) {
+  tutti_stream *stream = nullptr;
+  tutti_status *status = tutti_device_find_stream(CurrentRuntime(), index, &stream);
+  if (status != nullptr && tutti_status_get_code(status) == TUTTI_NOT_FOUND) {
+    RaiseElsewhere(object, 2, index, tutti_status_get_message(status));
+    tutti_status_release(status);
+    return false;
+  }
+  if (!Check(status)) return false;
+  *out = tutti_stream_get_handle(stream);
+  tutti_stream_release(stream);
+  return true;
 }
 
 inline bool RefuseReadOnly(PyObject *object, const char *what) {
@@ -92,15 +113,28 @@ inline bool TensorOfDlpack(PyObject *object, Writing writing, tutti_tensor **out
   if (!device) return false;
   long device_type = 0, device_index = 0;
   if (!PyArg_ParseTuple(device.get(), "ll", &device_type, &device_index)) return false;
-  if (device_type != 1) return RaiseElsewhere(object, device_type, device_index);
+  if (device_type != 1 && device_type != 2) {
+    return RaiseElsewhere(object, device_type, device_index, "it is neither");
+  }
   Owned method(PyObject_GetAttrString(object, "__dlpack__"));
   Owned none(PyTuple_New(0));
   Owned arguments(Py_BuildValue("{s(ii)}", "max_version", 1, 0));
   if (!method || !none || !arguments) return false;
+  Owned older(PyDict_New());
+  if (!older) return false;
+  if (device_type == 2) {
+    int64_t stream = 0;
+    if (!StreamOfCuda(object, device_index, &stream)) return false;
+    Owned number(PyLong_FromLongLong(stream));
+    if (!number || PyDict_SetItemString(arguments.get(), "stream", number.get()) != 0 ||
+        PyDict_SetItemString(older.get(), "stream", number.get()) != 0) {
+      return false;
+    }
+  }
   Owned capsule(PyObject_Call(method.get(), none.get(), arguments.get()));
   if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {  // it speaks the older protocol
     PyErr_Clear();
-    capsule.reset(PyObject_CallNoArgs(method.get()));
+    capsule.reset(PyObject_Call(method.get(), none.get(), older.get()));
   }
   if (!capsule) return false;
   if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned")) {

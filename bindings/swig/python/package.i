@@ -82,8 +82,24 @@ PyObject *_array_of(PyObject *object, bool declared) {
 PyObject *_tensor_array(const tutti_tensor *tensor) {
   return tutti_python::ObjectOfTensor(tensor, tutti_python::Rank0::kArray);
 }
-PyObject *_tensor_dlpack(const tutti_tensor *tensor, bool versioned, bool copy) {
-  return tutti_python::DlpackOf(tensor, versioned, copy);
+PyObject *_tensor_dlpack(const tutti_tensor *tensor, bool versioned, bool copy,
+                         tutti_optional_int64 stream) {
+  return tutti_python::DlpackOf(tensor, versioned, copy, stream);
+}
+/* A tensor over memory of a GPU that `object` keeps alive; no strides: row-major. */
+tutti_status *_tensor_of_cuda(PyObject *object, tutti_runtime *runtime, int64_t address,
+                              int64_t byte_size, int32_t dtype, size_t rank, const int64_t *dims,
+                              size_t dtype_count, const int64_t *dtypes, bool read_only,
+                              const char *device, tutti_tensor **out_tensor) {
+  tutti_tensor_wrap_options options = TUTTI_TENSOR_WRAP_OPTIONS_INIT;
+  options.strides = dtype_count == 0 ? nullptr : dtypes;
+  options.read_only = read_only ? TUTTI_TRUE : TUTTI_FALSE;
+  options.device = device;
+  Py_INCREF(object);
+  return tutti_tensor_wrap(runtime, reinterpret_cast<void *>(address),
+                           static_cast<size_t>(byte_size), dtype, rank, dims,
+                           tutti_release_hook{&tutti_python::Garbage::Add, object}, &options,
+                           out_tensor);
 }
 /* A tensor of uint16 over the memory of one of bfloat16. */
 PyObject *_tensor_bits(const tutti_tensor *tensor) {

@@ -57,7 +57,7 @@ TUTTI_API void tutti_device_spec_release(const tutti_device_spec *spec);
 /* The names of this process's devices of `device_type` ("CPU", "GPU"; NULL = all), one a line.
  * Logical CPUs are as many as tutti_device_set_logical says, else as the setting
  * logical_cpu_devices (1 by default), where a strategy may name more, up to CPU:1023. GPUs are
- * those that the CUDA plugin finds; strategies take none.
+ * those that the CUDA plugin finds; tensors can lie there, strategies take none.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
                                           tutti_bytes **out_names);
@@ -70,8 +70,8 @@ TUTTI_API tutti_status *tutti_device_list(tutti_runtime *runtime, const char *de
 TUTTI_API tutti_status *tutti_device_place(tutti_runtime *runtime, const char *name,
                                            tutti_bytes **out_text);
 
-/* `input` as a tensor of the device where tutti_device_place says; of a CPU it is the same memory,
- * which is not copied.
+/* `input` as a tensor of the device where tutti_device_place says; between CPUs it is the same
+ * memory, which is not copied, and to and from a GPU a copy.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_place_tensor(tutti_runtime *runtime, const char *name,
                                                   const tutti_tensor *input,

@@ -8,8 +8,8 @@
  * experimental_stats.prefix, before all names, and experimental_stats.counter_prefix, behind it in
  * those of counters, keep the datasets of one aggregator apart; "::" stands between the parts:
  * PREFIX::TAG, PREFIX::COUNTER_PREFIX::TAG::elements. What all iterators of all datasets have
- * written is added up, also of iterators that are gone. Aggregators belong to this process: they are in no
- * saved definition. */
+ * written is added up, also of iterators that are gone. Aggregators belong to this process: they
+ * are in no saved definition. */
 #ifndef TUTTI_STATS_AGGREGATOR_H_
 #define TUTTI_STATS_AGGREGATOR_H_
 

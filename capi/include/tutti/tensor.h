@@ -2,7 +2,13 @@
  *
  * A tensor's elements lie at data + sum(index[i] * strides[i]) * element size; strides count
  * elements. Tensors that were reached through a value are shared: read them, or take a copy with
- * tutti_tensor_make_mutable. */
+ * tutti_tensor_make_mutable.
+ *
+ * The elements of a tensor on a GPU lie where only work of that device's streams may touch them
+ * (<tutti/stream.h>). It can be viewed, copied (tutti_tensor_copy_to), exchanged and be a part of
+ * values; a function that needs the elements in the host's memory is FAILED_PRECONDITION, and names
+ * the tensor and its device. Its memory goes back in the order of the work on the stream on which
+ * it was made. */
 #ifndef TUTTI_TENSOR_H_
 #define TUTTI_TENSOR_H_
 
@@ -41,18 +47,29 @@ typedef struct tutti_release_hook {
 typedef struct tutti_tensor_options {
   size_t struct_size;
   tutti_tristate zeroed; /* default true */
+  const char *device;    /* "GPU:0"; NULL, "" and any CPU: host memory */
+  tutti_tristate pinned; /* host memory that GPUs copy from and to without staging; default false */
 } tutti_tensor_options;
 #define TUTTI_TENSOR_OPTIONS_INIT \
-  { sizeof(tutti_tensor_options), 0 }
+  { sizeof(tutti_tensor_options), 0, NULL, 0 }
 
 typedef struct tutti_tensor_wrap_options {
   size_t struct_size;
   const int64_t
       *strides; /* in elements, `rank` of them, may be negative; NULL = row-major without gaps */
   tutti_tristate read_only; /* default false */
+  const char *device; /* the GPU that the memory is of; NULL, "" and any CPU: it is the host's */
 } tutti_tensor_wrap_options;
 #define TUTTI_TENSOR_WRAP_OPTIONS_INIT \
-  { sizeof(tutti_tensor_wrap_options), NULL, 0 }
+  { sizeof(tutti_tensor_wrap_options), NULL, 0, NULL }
+
+typedef struct tutti_tensor_copy_options {
+  size_t struct_size;
+  tutti_stream *stream;  /* that does it; NULL: the library's own of the GPU that takes part */
+  tutti_tristate pinned; /* of a copy on the host: as in tutti_tensor_options */
+} tutti_tensor_copy_options;
+#define TUTTI_TENSOR_COPY_OPTIONS_INIT \
+  { sizeof(tutti_tensor_copy_options), NULL, 0 }
 
 /* Bytes per element; 16 for byte strings (a tutti_string_view), 0 for a number that is no dtype.
  * Context: any. Threads: any. Since: 0.1. */
@@ -62,8 +79,10 @@ TUTTI_API size_t tutti_dtype_get_size(tutti_dtype dtype);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const char *tutti_dtype_get_name(tutti_dtype dtype);
 
-/* A tensor in 64-byte aligned memory of its own. `dims` has `rank` sizes, none negative.
- * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+/* A tensor in 64-byte aligned memory of its own. `dims` has `rank` sizes, none negative. One of a
+ * GPU is made on the stream tutti_device_get_stream; pinned memory is NOT_FOUND where there is no
+ * GPU.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_create(tutti_runtime *runtime, tutti_dtype dtype, size_t rank,
                                             const int64_t *dims,
@@ -117,12 +136,21 @@ TUTTI_API int64_t tutti_tensor_get_element_count(const tutti_tensor *tensor);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API size_t tutti_tensor_get_byte_size(const tutti_tensor *tensor);
 
-/* The first element.
+/* The first element; NULL for a tensor on a GPU, whose elements the host cannot touch.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API const void *tutti_tensor_get_data(const tutti_tensor *tensor);
 
-/* The first element, for writing. FAILED_PRECONDITION when the tensor is read-only: see
- * tutti_tensor_make_mutable.
+/* Where the first element lies, on whichever device, as a number.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_tensor_get_address(const tutti_tensor *tensor);
+
+/* What CUDA calls the device on which the tensor lies (0, 1, ...), also where the library numbers
+ * its GPUs otherwise; -1 for a tensor in host memory.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API int64_t tutti_tensor_get_cuda_device(const tutti_tensor *tensor);
+
+/* The first element, for writing. FAILED_PRECONDITION when the tensor is read-only, see
+ * tutti_tensor_make_mutable, and for one on a GPU.
  * Context: any. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_get_mutable_data(tutti_tensor *tensor, void **out_data);
 
@@ -214,11 +242,24 @@ TUTTI_API tutti_status *tutti_tensor_serialize(const tutti_tensor *tensor,
 TUTTI_API tutti_status *tutti_tensor_parse(const tutti_tensor *tensor, tutti_dtype dtype,
                                            tutti_tensor **out_tensor);
 
-/* A contiguous copy in memory of its own.
+/* A contiguous copy in memory of its own, on the same device.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_copy(const tutti_tensor *tensor, tutti_tensor **out_tensor);
 
-/* Copies the elements of `source` into `destination`: same dtype and dims. Not for byte strings.
+/* A contiguous copy on `device` ("GPU:0", "CPU:0"), from wherever the tensor lies. A copy that host
+ * memory takes part in is done when the call returns; one between GPUs is done in the order of
+ * `stream`, or of the stream tutti_device_get_stream of the GPU that it goes to, and other work of
+ * the library waits for it. INVALID_ARGUMENT for byte strings, which stay on the host, and for a
+ * stream of another device; RESOURCE_EXHAUSTED says what was asked for and what is free.
+ * Context: computing. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_tensor_copy_to(tutti_runtime *runtime, const tutti_tensor *tensor,
+                                             const char *device,
+                                             const tutti_tensor_copy_options *options,
+                                             const tutti_call_options *call,
+                                             tutti_tensor **out_tensor);
+
+/* Copies the elements of `source` into `destination`, wherever both lie: same dtype and dims. Not
+ * for byte strings.
  * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_copy_into(const tutti_tensor *source,
                                                tutti_tensor *destination);
@@ -228,7 +269,8 @@ TUTTI_API tutti_status *tutti_tensor_copy_into(const tutti_tensor *source,
  * Context: building. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor);
 
-/* 1 when dtype, dims and every element are equal (NaN equals NaN, -0 equals 0).
+/* 1 when dtype, dims and every element are equal (NaN equals NaN, -0 equals 0). Those of a GPU are
+ * copied to the host for it; 0 when that fails.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_tensor_equal(const tutti_tensor *left, const tutti_tensor *right);
 
@@ -245,9 +287,15 @@ typedef struct tutti_dlpack_options {
   size_t struct_size;
   tutti_tristate
       copy; /* default false; true makes a fresh copy and sets DLPACK_FLAG_BITMASK_IS_COPIED */
+  tutti_optional_int64
+      stream; /* of a tensor on a GPU: the receiver's stream, which waits for the library's work on
+                 the tensor; 1 (also when absent) is the default stream, 2 that of the calling
+                 thread, else a handle; -1: nobody waits; 0 is INVALID_ARGUMENT */
 } tutti_dlpack_options;
-#define TUTTI_DLPACK_OPTIONS_INIT \
-  { sizeof(tutti_dlpack_options), 0 }
+#define TUTTI_DLPACK_OPTIONS_INIT              \
+  {                                            \
+    sizeof(tutti_dlpack_options), 0, { 0, 0 }  \
+  }
 
 /* Exports the tensor as DLPack 1.0; the receiver calls its deleter. A read-only tensor sets
  * DLPACK_FLAG_BITMASK_READ_ONLY. Byte strings are INVALID_ARGUMENT.
@@ -263,8 +311,9 @@ TUTTI_API tutti_status *tutti_tensor_to_dlpack_unversioned(const tutti_tensor *t
                                                            const tutti_dlpack_options *options,
                                                            struct DLManagedTensor **out_managed);
 
-/* Takes over a DLPack 1.x tensor on the CPU without a copy; on success its deleter is called with
- * the last use, on failure the caller keeps it.
+/* Takes over a DLPack 1.x tensor on the CPU or on a GPU of this runtime without a copy; on success
+ * its deleter is called with the last use, on failure the caller keeps it. The producer has to be
+ * given the stream tutti_device_get_stream, on which the tensor is used.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_tensor_from_dlpack(tutti_runtime *runtime,
                                                  struct DLManagedTensorVersioned *managed,

@@ -62,6 +62,7 @@
 #include <tutti/stats_aggregator.h>
 #include <tutti/status.h>
 #include <tutti/strategy.h>
+#include <tutti/stream.h>
 #include <tutti/tensor.h>
 #include <tutti/value.h>
 #include <tutti/variable.h>

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 
 namespace tutti {
 namespace {
@@ -32,7 +33,7 @@ TensorSignature SignatureOf(const Tensor& tensor) {
 }
 
 Status CheckGiven(const Tensor* tensor, std::string_view what) {
-  if (tensor != nullptr) return OkStatus();
+  if (tensor != nullptr) return CheckOnHost(what, *tensor);
   return InvalidArgument("the {} tensor is null", what);
 }
 
@@ -101,6 +102,7 @@ Status CheckShare(const Tensor& share, const Tensor& whole, int64_t size, bool s
 Status Stage(const Tensor* input, Tensor* output, std::optional<ptrdiff_t> in_place,
              CollectiveMemory* memory, Staging* staging) {
   if (input != nullptr) {
+    TUTTI_RETURN_IF_ERROR(CheckOnHost("the input", *input));
     if (!input->is_contiguous()) {
       TUTTI_ASSIGN_OR_RETURN(staging->input, input->Contiguous());
       input = staging->input.get();
@@ -108,6 +110,7 @@ Status Stage(const Tensor* input, Tensor* output, std::optional<ptrdiff_t> in_pl
     memory->input = input->data();
   }
   if (output == nullptr) return OkStatus();
+  TUTTI_RETURN_IF_ERROR(CheckOnHost("the output", *output));
   bool usable = output->is_contiguous();
   if (usable && input != nullptr && Overlap(*input, *output)) {
     usable = in_place.has_value() && static_cast<const std::byte*>(output->data()) ==

@@ -10,6 +10,7 @@ import java.nio.IntBuffer;
 import java.nio.LongBuffer;
 import java.nio.ShortBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -62,12 +63,31 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   /** Zeros. */
   public static Tensor zeros(DType dtype, long... shape) {
-    return placed(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(true))));
+    return placed(made(dtype, shape, true, null, false));
+  }
+
+  /** Zeros on a device, "GPU:0" or "CPU:0", whatever device scopes say. */
+  public static Tensor zerosOn(String device, DType dtype, long... shape) {
+    return new Tensor(made(dtype, shape, true, device, false));
+  }
+
+  /**
+   * Zeros in pinned host memory, which GPUs copy from and to without staging. NOT_FOUND where there
+   * is no GPU.
+   */
+  public static Tensor pinned(DType dtype, long... shape) {
+    return new Tensor(made(dtype, shape, true, null, true));
+  }
+
+  private static Box made(
+      DType dtype, long[] shape, boolean zeroed, String device, boolean pinned) {
+    return Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(zeroed), device,
+        Bridge.tristate(pinned)));
   }
 
   /** Elements that are not specified, to be written. */
   public static Tensor empty(DType dtype, long... shape) {
-    return placed(Box.at(Native.tensor_create(dtype.number(), shape, Bridge.tristate(false))));
+    return placed(made(dtype, shape, false, null, false));
   }
 
   /** A copy of {@code elements}, in row-major order. */
@@ -303,8 +323,10 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   // ---- DLPack, for other native libraries of the program
 
   /**
-   * Takes over the memory of a DLManagedTensorVersioned (DLPack 1.x, on the CPU) at an address,
-   * without a copy; its deleter is called with the last use. On failure it stays the caller's.
+   * Takes over the memory of a DLManagedTensorVersioned (DLPack 1.x, on a CPU or a GPU) at an
+   * address, without a copy; its deleter is called with the last use. On failure it stays the
+   * caller's. The producer of one on a GPU has to be given the handle of
+   * DeviceStream.ofCudaDevice, on which it is used.
    */
   public static Tensor fromDLPack(long address) {
     return placed(Box.at(Native.tensor_from_dlpack(address)));
@@ -321,7 +343,29 @@ public final class Tensor extends NativeObject implements AutoCloseable {
 
   /** As toDLPack; copy: of a fresh copy, which the receiver may write. */
   public long toDLPack(boolean copy) {
-    return Native.tensor_to_dlpack(this, copy);
+    return Native.tensor_to_dlpack(this, copy, null);
+  }
+
+  /**
+   * As toDLPack, of a tensor on a GPU, to a receiver whose stream waits for the library's work on
+   * it: 1 is the default stream (as without one), 2 that of the calling thread, else a handle; -1:
+   * nobody waits; 0 says nothing and is INVALID_ARGUMENT.
+   */
+  public long toDLPack(boolean copy, long stream) {
+    return Native.tensor_to_dlpack(this, copy, stream);
+  }
+
+  /**
+   * A tensor over memory of another library's on a GPU, by its address and size, without a copy;
+   * without a shape a vector. The caller keeps the memory until nobody uses the tensor any more.
+   */
+  public static Tensor wrapAddress(
+      String device, long address, long byteSize, DType dtype, long... shape) {
+    if (dtype.byteSize() == 0) {
+      throw TuttiException.of(Code.INVALID_ARGUMENT, "a GPU's memory cannot hold byte strings");
+    }
+    return new Tensor(Box.at(Native.tensor_wrap_address(address, byteSize, dtype.number(),
+        shapeOf(shape, byteSize / dtype.byteSize()), device)));
   }
 
   /** Calls the deleter of a DLManagedTensorVersioned. */
@@ -380,7 +424,12 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return Native.tensor_is_contiguous(this);
   }
 
-  /** Where the first element lies. */
+  /** What CUDA calls the device on which it lies; -1 for one in host memory. */
+  public long cudaDevice() {
+    return Native.tensor_cuda_device(this);
+  }
+
+  /** Where the first element lies, on whichever device. */
   public long dataAddress() {
     return Native.tensor_address(this);
   }
@@ -390,7 +439,7 @@ public final class Tensor extends NativeObject implements AutoCloseable {
   /**
    * A buffer over the memory. FAILED_PRECONDITION when the tensor is strided (copy() first),
    * OUT_OF_RANGE when it is larger than a Java buffer can be (slice() first), INVALID_ARGUMENT for
-   * byte strings.
+   * byte strings. A tensor on a GPU is FAILED_PRECONDITION, too (copyTo("CPU:0") first).
    */
   public ByteBuffer asByteBuffer() {
     return bufferOf(memory()).duplicate().order(ByteOrder.nativeOrder());
@@ -415,6 +464,10 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     if (DType.of(whole.dtype()) == DType.BYTES) {
       throw TuttiException.of(Code.INVALID_ARGUMENT,
           "byte strings do not lie in a buffer: read them with bytes(index)");
+    }
+    if (cudaDevice() >= 0) {
+      throw TuttiException.of(Code.FAILED_PRECONDITION, "the tensor lies on " + device()
+          + ", whose memory no buffer shows: take a copyTo(\"CPU:0\")");
     }
     if (!whole.contiguous()) {
       throw TuttiException.of(Code.FAILED_PRECONDITION, "a tensor with strides "
@@ -506,6 +559,11 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     if (dtype() == wanted) {
       Native.tensor_to_array(this, array, bytes);
       return array;
+    }
+    if (cudaDevice() >= 0) {
+      try (Tensor here = copyTo("CPU:0")) {
+        return here.copyTo(wanted, array);
+      }
     }
     try (Tensor converted = cast(wanted)) {
       Native.tensor_to_array(converted, array, bytes);
@@ -678,7 +736,25 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return new Tensor(Box.at(Native.tensor_parse(serialized, dtype.number())));
   }
 
-  /** A contiguous copy in memory of its own, which can be written. */
+  /**
+   * A contiguous copy on a device ("GPU:0", "CPU:0"), from wherever it lies, which is done on
+   * return where the host takes part. INVALID_ARGUMENT for byte strings, RESOURCE_EXHAUSTED says
+   * what was asked for and what is free.
+   */
+  public Tensor copyTo(String device) {
+    return copyTo(device, null, false, null);
+  }
+
+  /**
+   * The same by a stream (null: the library's own of the GPU that takes part; INVALID_ARGUMENT for
+   * another device's), in pinned host memory, until a timeout (null: none).
+   */
+  public Tensor copyTo(String device, DeviceStream stream, boolean pinned, Duration timeout) {
+    return new Tensor(Box.at(Native.tensor_copy_to(
+        this, device, stream, Bridge.tristate(pinned), Bridge.nanos(timeout))));
+  }
+
+  /** A contiguous copy in memory of its own, on the same device, which can be written. */
   public Tensor copy() {
     return new Tensor(Box.at(Native.tensor_copy(this)));
   }
@@ -688,8 +764,8 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return new Tensor(Box.at(Native.tensor_from(this)));
   }
 
-  /** Copies the elements into {@code destination}, of the same dtype and shape. */
-  public void copyInto(Tensor destination) {
+  /** Copies the elements into {@code destination}, of the same dtype and shape, wherever both lie.
+  */ public void copyInto(Tensor destination) {
     Native.tensor_copy_into(this, destination);
   }
 

@@ -1,0 +1,127 @@
+package tutti
+
+import (
+	"context"
+	"os"
+	"testing"
+	"unsafe"
+)
+
+// twoGPUs is a runtime with a fake driver that has two GPUs; the test gpu.go says where it is.
+func twoGPUs(t *testing.T) *Runtime {
+	t.Helper()
+	if os.Getenv("TUTTI_CUDA_DRIVER") == "" {
+		t.Skip("without a driver, TUTTI_CUDA_DRIVER")
+	}
+	return must[*Runtime](t)(NewRuntime(nil))
+}
+
+func TestGPUTensorsGoThereAndComeBack(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	ctx := context.Background()
+	here := must[*Tensor](t)(TensorIn(r, []float32{1, 2, 3, 4}, 2, 2))
+	there := must[*Tensor](t)(r.CopyToDevice(ctx, here, MemoryOptions{Device: "GPU:0"}))
+	second := must[*Tensor](t)(r.CopyToDevice(ctx, there, MemoryOptions{Device: "GPU:1"}))
+	back := must[*Tensor](t)(r.CopyToDevice(ctx, second, MemoryOptions{Pinned: true}))
+	if !back.Equal(here) || !second.Equal(here) || back.CudaDevice() != -1 {
+		t.Fatal(back, second)
+	}
+	if got := must[string](t)(second.Device()); second.CudaDevice() != 1 ||
+		got != "/job:localhost/replica:0/task:0/device:GPU:1" {
+		t.Fatal(got)
+	}
+	if got := there.String(); got != "float32[2,2] <on GPU:0>" {
+		t.Fatal(got)
+	}
+	zeros := must[*Tensor](t)(r.NewTensorOn(MemoryOptions{Device: "GPU:1"}, Float32, 2, 2))
+	if err := there.CopyTo(zeros); err != nil || !zeros.Equal(here) {
+		t.Fatal(err)
+	}
+	placed := must[context.Context](t)(WithDevice(ctx, "GPU:1"))
+	if moved := must[*Tensor](t)(r.PlaceTensor(placed, here)); moved.CudaDevice() != 1 {
+		t.Fatal(moved)
+	}
+	const sentence = "lies on GPU:0, and this needs elements in the host's memory"
+	_, err := there.Cast(Int32)
+	saysWrong(t, err, ErrFailedPrecondition, sentence)
+	_, err = Slice[float32](there)
+	saysWrong(t, err, ErrFailedPrecondition, "on a GPU")
+	_, err = r.CopyToDevice(ctx, here, MemoryOptions{Device: "GPU:9"})
+	saysWrong(t, err, ErrNotFound, "no GPU:9")
+	_, err = r.NewTensorOn(MemoryOptions{Device: "GPU:0"}, Int8, 1<<30)
+	saysWrong(t, err, ErrResourceExhausted, "1073741824 bytes of its memory")
+	for _, tensor := range []*Tensor{there, second, zeros} {
+		tensor.Close()
+	}
+}
+
+func TestGPUStreamsAndEventsOrderWork(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	ctx := context.Background()
+	stream := must[*Stream](t)(r.NewStream("GPU:0"))
+	other := must[*Stream](t)(r.NewStream("GPU:1"))
+	begin := must[*Event](t)(r.NewEvent("GPU:0", true))
+	end := must[*Event](t)(r.NewEvent("GPU:0", true))
+	here := must[*Tensor](t)(TensorIn(r, []float32{1, 2}))
+	if err := begin.Record(stream); err != nil {
+		t.Fatal(err)
+	}
+	onStream := MemoryOptions{Device: "GPU:0", Stream: stream}
+	there := must[*Tensor](t)(r.CopyToDevice(ctx, here, onStream))
+	for _, err := range []error{end.Record(stream), end.Synchronize(ctx), stream.WaitEvent(end),
+		other.WaitEvent(end), other.WaitStream(stream), stream.Synchronize(ctx)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := must[bool](t)(end.Query()); !took {
+		t.Fatal("the event is not reached")
+	}
+	if took, err := begin.Elapsed(end); err != nil || took < 0 {
+		t.Fatal(took, err)
+	}
+	if again := must[*Stream](t)(r.WrapStream("GPU:0", stream.Handle())); again.Device() != "GPU:0" ||
+		again.Handle() != stream.Handle() {
+		t.Fatal(again)
+	}
+	own := must[*Stream](t)(r.StreamOf("GPU:1"))
+	if same := must[*Stream](t)(r.StreamOfCudaDevice(1)); same.Handle() != own.Handle() {
+		t.Fatal(same)
+	}
+	_, err := r.WrapStream("GPU:0", 0)
+	saysWrong(t, err, ErrInvalidArgument, "stream 0 says nothing")
+	_, err = r.NewStream("CPU:0")
+	saysWrong(t, err, ErrInvalidArgument, "CPU:0 has no streams")
+	_, err = r.CopyToDevice(ctx, there, MemoryOptions{Device: "GPU:0", Stream: other})
+	saysWrong(t, err, ErrInvalidArgument, "the stream is one of GPU:1")
+	saysWrong(t, end.Record(other), ErrInvalidArgument, "on a stream of GPU:1")
+	stream.Close()
+	saysWrong(t, stream.Synchronize(ctx), ErrFailedPrecondition, "is closed")
+}
+
+func TestGPUMemoryGoesByAddressAndStream(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	ctx := context.Background()
+	here := must[*Tensor](t)(TensorIn(r, []float32{1, 2}))
+	there := must[*Tensor](t)(r.CopyToDevice(ctx, here, MemoryOptions{Device: "GPU:0"}))
+	own := must[*Stream](t)(r.StreamOf("GPU:0"))
+	for _, stream := range []int64{-1, 1, 2, own.Handle()} {
+		managed := must[unsafe.Pointer](t)(DLPackVersioned.ExportOn(there, false, stream))
+		taken := must[*Tensor](t)(DLPackVersioned.ImportIn(r, managed))
+		if taken.Address() != there.Address() || !taken.Equal(here) {
+			t.Fatal(taken)
+		}
+		taken.Close()
+	}
+	_, err := DLPackVersioned.ExportOn(there, false, 0)
+	saysWrong(t, err, ErrInvalidArgument, "stream 0 says nothing")
+	wrapped := must[*Tensor](t)(r.Wrap(pointerAt(there.Address()), 8, Float32, []int64{2},
+		WrapOptions{Device: "GPU:0"}))
+	if !wrapped.Equal(here) || wrapped.CudaDevice() != 0 {
+		t.Fatal(wrapped)
+	}
+	wrapped.Close()
+}

@@ -1,0 +1,124 @@
+package org.tutti;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.tutti.data.Dataset;
+
+/** Tensors, streams and events on GPUs, with a fake driver that has two; a test of its own. */
+class GpuTensors {
+  private static final float[] NUMBERS = {1, 2, 3, 4};
+
+  private static void refuses(
+      Class<? extends TuttiException> type, String part, Executable use) {
+    final TuttiException refused = assertThrows(type, use);
+    assertTrue(refused.getMessage().contains(part), refused.getMessage());
+  }
+
+  @Test
+  void tensorsGoThereAndComeBack() {
+    try (Tensor here = Tensor.of(NUMBERS, 2, 2); Tensor there = here.copyTo("GPU:0");
+        Tensor second = there.copyTo("GPU:1"); Tensor back = second.copyTo("CPU:0");
+        Tensor copy = there.copy()) {
+      assertEquals("/job:localhost/replica:0/task:0/device:GPU:0", there.device());
+      assertEquals(-1, here.cudaDevice());
+      assertEquals(1, second.cudaDevice());
+      assertEquals("float32[2,2] <on GPU:0>", there.toString());
+      assertNotEquals(there.dataAddress(), copy.dataAddress());
+      assertEquals(here, back);
+      assertEquals(here, copy);
+      assertArrayEquals(NUMBERS, second.toFloatArray());
+      assertArrayEquals(new int[] {1, 2, 3, 4}, second.toIntArray());
+      try (Tensor zeros = Tensor.zerosOn("GPU:1", DType.FLOAT32, 2, 2)) {
+        there.copyInto(zeros);
+        assertEquals(here, zeros);
+      }
+    }
+    try (Tensor pinned = Tensor.pinned(DType.INT32, 2)) {
+      assertEquals(-1, pinned.cudaDevice());
+      pinned.asIntBuffer().put(1, 7);
+      try (Tensor there = pinned.copyTo("GPU:0");
+          Tensor back = there.copyTo("CPU:0", null, true, Duration.ofMinutes(1))) {
+        assertArrayEquals(new int[] {0, 7}, back.toIntArray());
+      }
+    }
+  }
+
+  @Test
+  void whatNeedsTheHostRefuses() {
+    try (Tensor here = Tensor.of(NUMBERS); Tensor there = here.copyTo("GPU:0")) {
+      final String sentence =
+          "float32[4] lies on GPU:0, and this needs elements in the host's memory";
+      refuses(TuttiException.FailedPrecondition.class, sentence, () -> there.cast(DType.INT32));
+      refuses(TuttiException.FailedPrecondition.class, sentence, () -> Dataset.fromTensors(there));
+      refuses(TuttiException.FailedPrecondition.class, "whose memory no buffer shows",
+          there::asFloatBuffer);
+      refuses(TuttiException.NotFound.class, "no GPU:9", () -> there.copyTo("GPU:9"));
+    }
+  }
+
+  @Test
+  void streamsAndEventsOrderWork() {
+    try (DeviceStream stream = DeviceStream.on("GPU:0");
+        DeviceStream other = DeviceStream.on("GPU:1");
+        DeviceStream own = DeviceStream.of("GPU:0"); DeviceEvent begin = DeviceEvent.timed("GPU:0");
+        DeviceEvent end = DeviceEvent.timed("GPU:0"); DeviceEvent plain = DeviceEvent.on("GPU:1");
+        Tensor here = Tensor.of(NUMBERS)) {
+      assertTrue(begin.isReached());
+      begin.record(stream);
+      try (Tensor there = here.copyTo("GPU:0", stream, false, null)) {
+        end.record(stream);
+        end.synchronize(Duration.ofMinutes(1));
+        assertTrue(end.isReached());
+        assertFalse(begin.elapsed(end).isNegative());
+        assertArrayEquals(NUMBERS, there.toFloatArray());
+        refuses(TuttiException.InvalidArgument.class, "the stream is one of GPU:1",
+            () -> there.copyTo("GPU:0", other, false, null));
+      }
+      own.waitFor(stream);
+      other.waitFor(end);
+      plain.record(other);
+      stream.synchronize();
+      assertEquals("GPU:0", stream.device());
+      try (DeviceStream again = DeviceStream.wrap("GPU:0", stream.handle());
+          DeviceStream same = DeviceStream.ofCudaDevice(0)) {
+        assertEquals(stream.handle(), again.handle());
+        assertEquals(own.handle(), same.handle());
+      }
+      refuses(TuttiException.InvalidArgument.class, "stream 0 says nothing",
+          () -> DeviceStream.wrap("GPU:0", 0));
+      refuses(TuttiException.InvalidArgument.class, "on a stream of GPU:1",
+          () -> end.record(other));
+      refuses(TuttiException.InvalidArgument.class, "CPU:0 has no streams",
+          () -> DeviceStream.on("CPU:0"));
+      stream.close();
+      assertThrows(TuttiException.class, stream::synchronize);
+    }
+  }
+
+  @Test
+  void memoryGoesByAddressAndStream() {
+    try (Tensor here = Tensor.of(NUMBERS); Tensor there = here.copyTo("GPU:1");
+        DeviceStream own = DeviceStream.of("GPU:1")) {
+      for (final long stream : new long[] {-1, 1, 2, own.handle()}) {
+        try (Tensor taken = Tensor.fromDLPack(there.toDLPack(false, stream))) {
+          assertEquals(there.dataAddress(), taken.dataAddress());
+          assertEquals(here, taken);
+        }
+      }
+      refuses(TuttiException.InvalidArgument.class, "stream 0 says nothing",
+          () -> there.toDLPack(false, 0));
+      try (Tensor wrapped =
+               Tensor.wrapAddress("GPU:1", there.dataAddress(), 16, DType.FLOAT32, 2, 2)) {
+        assertArrayEquals(NUMBERS, wrapped.toFloatArray());
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+// Streams and events of a GPU: the order of work there.
+//
+//   TUTTI_ASSIGN_OR_RETURN(Ref<GpuStream> stream, GpuStream::Create(place));
+//   TUTTI_RETURN_IF_ERROR(stream->WaitFor(*other));        // on the device: this thread goes on
+//   TUTTI_RETURN_IF_ERROR(stream->Wait());                 // this thread waits
+//
+// Threads: any.
+#ifndef TUTTI_CORE_DEVICE_GPU_STREAM_H_
+#define TUTTI_CORE_DEVICE_GPU_STREAM_H_
+
+#include <tutti/plugin.h>
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/call_options.h"
+#include "core/base/clock.h"
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/device/plugin.h"
+#include "core/tensor/device_id.h"
+
+namespace tutti {
+
+// A GPU of an environment: as the environment numbers it, and as CUDA does.
+struct GpuPlace {
+  Ref<DevicePlugin> plugin;
+  int ordinal = 0;
+  DeviceId id;
+
+  const tutti_plugin_api& api() const { return plugin->api(); }
+};
+
+// What ends a wait early; without options nothing does.
+struct GpuWait {
+  const CallOptions* options = nullptr;
+  const Clock* clock = nullptr;
+};
+
+class GpuEvent;
+
+class GpuStream final : public RefCounted {
+ public:
+  static Result<Ref<GpuStream>> Create(const GpuPlace& place);
+  // A stream of another library's, by its handle; 1 is the default stream, 2 that of the calling
+  // thread. INVALID_ARGUMENT for 0 and for a stream of another device. It stays its owner's.
+  static Result<Ref<GpuStream>> Wrap(const GpuPlace& place, int64_t handle);
+
+  const GpuPlace& place() const { return place_; }
+  const std::string& device_name() const { return device_name_; }  // "GPU:0"
+  int64_t handle() const;
+  tutti_plugin_stream* raw() const { return stream_; }
+
+  // Until all that has been given to the stream is done: DATA_LOSS when some of it failed,
+  // DEADLINE_EXCEEDED and CANCELLED as the options say, and the work goes on.
+  Status Wait(const GpuWait& wait = {}) const;
+  // What is given to this stream later runs after the event, and after all that `other` has now.
+  Status WaitFor(const GpuEvent& event) const;
+  Status WaitFor(const GpuStream& other) const;
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  GpuStream(const GpuPlace& place, tutti_plugin_stream* stream);
+  ~GpuStream() override;
+
+  const GpuPlace place_;
+  const std::string device_name_;
+  tutti_plugin_stream* const stream_;
+};
+
+// A point in the work of a stream; one that was never recorded counts as reached.
+class GpuEvent final : public RefCounted {
+ public:
+  // `timed`: ElapsedNs takes it.
+  static Result<Ref<GpuEvent>> Create(const GpuPlace& place, bool timed);
+
+  const GpuPlace& place() const { return place_; }
+  tutti_plugin_event* raw() const { return event_; }
+  // INVALID_ARGUMENT for a stream of another device.
+  Status Record(const GpuStream& stream);
+  Result<bool> IsReached() const;
+  Status Wait(const GpuWait& wait = {}) const;
+  // Between two timed events that were reached.
+  static Result<int64_t> ElapsedNs(const GpuEvent& begin, const GpuEvent& end);
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  GpuEvent(const GpuPlace& place, tutti_plugin_event* event) : place_(place), event_(event) {}
+  ~GpuEvent() override;
+
+  const GpuPlace place_;
+  tutti_plugin_event* const event_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_DEVICE_GPU_STREAM_H_

@@ -1,0 +1,139 @@
+/* Tensors on GPUs, streams and events by the C interface, with a fake driver that has two GPUs
+ * (TUTTI_CUDA_DRIVER). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+static int failures = 0;
+
+static void Fail(int line, const char *what) {
+  fprintf(stderr, "line %d: %s\n", line, what);
+  ++failures;
+}
+
+#define CHECK(condition)                            \
+  do {                                              \
+    if (!(condition)) Fail(__LINE__, #condition);   \
+  } while (0)
+
+static void CheckOk(int line, tutti_status *status) {
+  if (status == NULL) return;
+  Fail(line, tutti_status_get_message(status));
+  tutti_status_release(status);
+}
+#define OK(call) CheckOk(__LINE__, call)
+
+static void CheckRefused(int line, tutti_status *status, tutti_code code, const char *part) {
+  if (status == NULL) {
+    Fail(line, "succeeded");
+    return;
+  }
+  if (tutti_status_get_code(status) != code ||
+      strstr(tutti_status_get_message(status), part) == NULL) {
+    Fail(line, tutti_status_get_message(status));
+  }
+  tutti_status_release(status);
+}
+#define REFUSED(call, code, part) CheckRefused(__LINE__, call, code, part)
+
+int main(void) {
+  const int64_t dims[] = {2, 2};
+  const float numbers[] = {1, 2, 3, 4};
+  tutti_tensor *here = NULL, *there = NULL, *second = NULL, *back = NULL, *made = NULL;
+  OK(tutti_tensor_create_from_data(NULL, TUTTI_DTYPE_FLOAT32, 2, dims, numbers, sizeof(numbers),
+                                   &here));
+  OK(tutti_tensor_copy_to(NULL, here, "GPU:0", NULL, NULL, &there));
+  CHECK(tutti_tensor_get_cuda_device(here) == -1 && tutti_tensor_get_cuda_device(there) == 0);
+  CHECK(tutti_tensor_get_data(there) == NULL && tutti_tensor_get_address(there) != 0);
+  CHECK((int64_t)(intptr_t)tutti_tensor_get_data(here) == tutti_tensor_get_address(here));
+  CHECK(tutti_tensor_equal(here, there));
+
+  /* What needs the host's memory says so, and leaves outputs as they were. */
+  void *data = NULL;
+  const char *sentence = "float32[2,2] lies on GPU:0, and this needs elements in the host's memory";
+  REFUSED(tutti_tensor_get_mutable_data(there, &data), TUTTI_FAILED_PRECONDITION, sentence);
+  REFUSED(tutti_tensor_cast(there, TUTTI_DTYPE_INT32, &made), TUTTI_FAILED_PRECONDITION, sentence);
+  REFUSED(tutti_tensor_serialize(there, &made), TUTTI_FAILED_PRECONDITION, sentence);
+  tutti_value *value = NULL;
+  tutti_dataset *dataset = NULL;
+  OK(tutti_value_create_tensor(there, &value));
+  REFUSED(tutti_dataset_create_from_tensors(NULL, value, NULL, &dataset),
+          TUTTI_FAILED_PRECONDITION, sentence);
+  tutti_communicator *ranks[1] = {NULL};
+  OK(tutti_communicator_create_local(NULL, 1, NULL, ranks));
+  REFUSED(tutti_communicator_all_reduce(ranks[0], there, TUTTI_REDUCE_SUM, NULL, there),
+          TUTTI_FAILED_PRECONDITION, sentence);
+  CHECK(data == NULL && made == NULL && dataset == NULL);
+
+  /* Made there, and in pinned memory. */
+  tutti_tensor_options options = TUTTI_TENSOR_OPTIONS_INIT;
+  options.device = "GPU:1";
+  OK(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 2, dims, &options, &second));
+  OK(tutti_tensor_copy_into(there, second));
+  CHECK(tutti_tensor_equal(here, second));
+  options.pinned = TUTTI_TRUE;
+  REFUSED(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 2, dims, &options, &made),
+          TUTTI_INVALID_ARGUMENT, "memory of GPU:1 cannot be pinned");
+  options.device = NULL;
+  OK(tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT32, 2, dims, &options, &made));
+  CHECK(tutti_tensor_get_data(made) != NULL);
+  OK(tutti_tensor_copy_into(second, made));
+  CHECK(tutti_tensor_equal(here, made));
+
+  /* Streams and events. */
+  tutti_stream *stream = NULL, *other = NULL, *own = NULL, *again = NULL;
+  tutti_event *begin = NULL, *end = NULL;
+  tutti_event_options timed = TUTTI_EVENT_OPTIONS_INIT;
+  timed.timed = TUTTI_TRUE;
+  OK(tutti_stream_create(NULL, "GPU:0", &stream));
+  OK(tutti_stream_create(NULL, "GPU:1", &other));
+  OK(tutti_device_get_stream(NULL, "GPU:1", &own));
+  OK(tutti_device_find_stream(NULL, 1, &again));
+  CHECK(tutti_stream_get_handle(own) == tutti_stream_get_handle(again));
+  CHECK(strcmp(tutti_stream_get_device(stream), "GPU:0") == 0);
+  OK(tutti_event_create(NULL, "GPU:0", &timed, &begin));
+  OK(tutti_event_create(NULL, "GPU:0", &timed, &end));
+  OK(tutti_event_record(begin, stream));
+  tutti_tensor_copy_options by = TUTTI_TENSOR_COPY_OPTIONS_INIT;
+  by.stream = stream;
+  OK(tutti_tensor_copy_to(NULL, second, "GPU:0", &by, NULL, &back));
+  OK(tutti_event_record(end, stream));
+  OK(tutti_stream_wait_event(other, end));
+  OK(tutti_stream_wait_stream(own, stream));
+  OK(tutti_event_synchronize(end, NULL));
+  int64_t reached = 0, nanoseconds = -1;
+  OK(tutti_event_query(end, &reached));
+  OK(tutti_event_read_elapsed(begin, end, &nanoseconds));
+  CHECK(reached == 1 && nanoseconds >= 0);
+  OK(tutti_stream_synchronize(stream, NULL));
+  CHECK(tutti_tensor_equal(here, back));
+  by.stream = other;
+  tutti_tensor *none = NULL;
+  REFUSED(tutti_tensor_copy_to(NULL, back, "GPU:0", &by, NULL, &none), TUTTI_INVALID_ARGUMENT,
+          "the stream is one of GPU:1");
+  tutti_stream *refused = NULL;
+  REFUSED(tutti_stream_wrap(NULL, "GPU:0", 0, &refused), TUTTI_INVALID_ARGUMENT, "stream 0");
+  REFUSED(tutti_stream_wrap(NULL, "GPU:0", tutti_stream_get_handle(other), &refused),
+          TUTTI_INVALID_ARGUMENT, "belongs to another device");
+  REFUSED(tutti_stream_create(NULL, "CPU:0", &refused), TUTTI_INVALID_ARGUMENT, "has no streams");
+  REFUSED(tutti_stream_create(NULL, "GPU:9", &refused), TUTTI_NOT_FOUND, "GPU:0 to GPU:1");
+  CHECK(none == NULL && refused == NULL);
+
+  tutti_event_release(begin);
+  tutti_event_release(end);
+  tutti_stream_release(stream);
+  tutti_stream_release(other);
+  tutti_stream_release(own);
+  tutti_stream_release(again);
+  tutti_communicator_release(ranks[0]);
+  tutti_value_release(value);
+  tutti_tensor_release(here);
+  tutti_tensor_release(there);
+  tutti_tensor_release(second);
+  tutti_tensor_release(back);
+  tutti_tensor_release(made);
+  OK(tutti_runtime_shutdown(NULL, NULL));
+  if (failures == 0) printf("all as it should be\n");
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
