@@ -233,7 +233,7 @@ public final class Collectives {
     } else if (words.length != 0) {
       refuse("usage: Collectives [--elements N], N from 1 to 999999", 2);
     }
-    try (Cluster cluster = Cluster.join(null, 0, null)) {
+    try (Cluster cluster = Cluster.join()) {
       if (cluster.workerCount() < 2) {
         refuse("needs two workers or more: tutti run --workers 2 -- ...", 1);
       }

@@ -226,7 +226,7 @@ class ValuesTest(unittest.TestCase):
                                      [f'in map: element 1 (record 2 of "{path}")'])
             examples = tutti.data.TextLineDataset(path).map(tutti.data.parse_example(
                 {"x": tutti.data.FixedLenFeature((), np.int64)}))
-            with self.assertRaisesRegex(errors.TuttiError, "record 0 of .*numbers.txt") as caught:
+            with self.assertRaisesRegex(errors.Error, "record 0 of .*numbers.txt") as caught:
                 list(examples)
             self.assertEqual(caught.exception.details["source_file"], path)
 

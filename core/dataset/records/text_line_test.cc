@@ -115,7 +115,9 @@ TEST_F(TextLineDataset, ALineThatNoMemoryIsLeftForIsOneErrorAndTheNextLineFollow
 
 // Fails for lines of "bad", and gives the others.
 Result<Ref<Value>> RefuseBad(Context&, const Value& in, void*) {
-  if (in.leaf().tensor().item<BytesView>().text() == "bad") return DataLoss("it is bad");
+  if (in.leaf().tensor().item<BytesView>().text() == "bad") {
+    return Status(StatusCode::kDataLoss, "it is bad");
+  }
   return Value::OfLeaf(in.leaf());
 }
 Result<Ref<Value>> Pass(Context&, const Value& in, void*) { return Value::OfLeaf(in.leaf()); }

@@ -38,6 +38,11 @@ public final class Cluster extends NativeObject implements AutoCloseable {
     return join(resolver, 0, null);
   }
 
+  /** As join(), for at most {@code timeout}. */
+  public static Cluster join(Duration timeout) {
+    return join(null, 0, timeout);
+  }
+
   /**
    * As above. resolver null: TF_CONFIG. numReplicas: of this worker, equal on all, 0 when it does
    * not matter. timeout null: the setting join_timeout.

@@ -16,7 +16,7 @@ public final class ElasticProgram {
 
   /** The program; TUTTI_ELASTIC=1 is set. */
   public static void main(String[] arguments) {
-    try (Cluster cluster = Cluster.join(null, 0, LONG);
+    try (Cluster cluster = Cluster.join(LONG);
          Communicator first = Communicator.create(cluster, "all", LONG)) {
       String story = sum(first);
       if (first.rank() == 1) {

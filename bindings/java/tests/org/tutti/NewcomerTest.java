@@ -182,7 +182,7 @@ class NewcomerTest {
     final Path lines = Files.writeString(folder.resolve("lines.txt"), "1\n2\nx\n");
     for (final int calls : new int[] {0, 2}) {
       final Dataset numbers = TextLineDataset.of(lines.toString()).map(
-          DatasetFunction.of(line -> Long.parseLong(line.stringValue())), calls, true);
+          line -> Long.parseLong(line.stringValue()), calls);
       final String text = assertThrows(TuttiException.class, () -> {
         for (final Value number : numbers) {
           assertTrue(number.longValue() > 0);
