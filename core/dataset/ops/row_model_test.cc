@@ -162,6 +162,7 @@ class RowModel : public DatasetTest {
     bool caches = false;      // then nothing reads ahead, and passes are equal
     bool snapshots = false;   // then nothing is read twice
     bool sharded = false;     // then a kept pass has another order
+    bool snapshots = false;
     std::string folder;       // of snapshots
     bool specs_known = true;  // or learnt from the first element
     bool passes_over = false;
@@ -412,6 +413,7 @@ class RowModel : public DatasetTest {
         step.a = Below(random, 3) + 1;
         pipeline.snapshots = true;
         pipeline.sharded = step.a > 1;
+        pipeline.snapshots = true;
         break;
       case Op::kConcatenate:
         if (pipeline.snapshots) return;
@@ -516,8 +518,11 @@ class RowModel : public DatasetTest {
     const bool is_hurried = Below(random, 4) == 0;
     std::string so_far;
     int64_t after_the_end = 0;
+    // A call that was interrupted may have begun a pass that a snapshot writes, of which the model
+    // does not know: what is saved then goes on in another way.
+    bool may_have_begun = false;
     for (int outcomes = 0; outcomes < 150 && after_the_end < 2;) {
-      if (Below(random, 8) == 0 && model->CanGoOnElsewhere()) {
+      if (Below(random, 8) == 0 && !may_have_begun && model->CanGoOnElsewhere()) {
         const Result<std::string> state = iterator->Save(CallOptions());
         EXPECT_TRUE(iterator->Close(CallOptions()).ok());
         iterator = Iterate(dataset);
@@ -533,7 +538,9 @@ class RowModel : public DatasetTest {
       const int64_t most = size < 0 ? Below(random, 5) + 1 : size;
       CallOptions options;
       if (is_hurried && Below(random, 3) == 0) options.deadline = Deadline::At(0);
-      for (const ModelRow& row : Call(*iterator, most, options)) {
+      const std::vector<ModelRow> rows = Call(*iterator, most, options);
+      if (rows.empty()) may_have_begun = pipeline.snapshots;
+      for (const ModelRow& row : rows) {
         const ModelRow expected = model->Next(false);
         ++outcomes;
         after_the_end += row.end ? 1 : 0;
