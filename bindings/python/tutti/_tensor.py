@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _dtypes, _native, _scope, errors
+from tutti import _dtypes, _native, errors
+from tutti._device import current_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ class Tensor:
 
     def _place(self) -> "Tensor":
         # On the device that the scopes around say.
-        spec = _scope.device.get()
+        spec = current_device()
         if spec is not None:
             self._handle = _native.device_place_tensor(spec.to_string(), self)
         return self

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import (TYPE_CHECKING, Any, Callable, Iterable, List, Mapping, Optional, Sequence,
                     Tuple, Union)
 
+import numpy as np
+
 from tutti import _arguments, _native, _scope, errors
 from tutti._reduce_op import ReduceOp
-from tutti._variable import Variable, member
+from tutti._variable import Variable, member, variable_of
 from tutti.distribute import _communication
 from tutti.distribute._communication import CommunicationOptions
 from tutti.distribute._context import UpdateContext
@@ -116,8 +118,15 @@ class StrategyExtended:
                                              self._timeout(timeout, None))
 
     def value_container(self, value: Any) -> Any:
-        """What the value is a part of: a variable for itself, else the value."""
-        return value
+        """What the value is a part of: the variable that an array of its `values` is a copy of, by
+        its memory; else the value itself."""
+        if not isinstance(value, np.ndarray):
+            return value
+        try:
+            handle = _native.strategy_find_variable(self._strategy._handle, value)
+        except errors.NotFoundError:
+            return value
+        return variable_of(_native._variable_address(handle), handle)
 
     # ---- updates
 

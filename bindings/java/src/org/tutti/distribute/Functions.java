@@ -44,9 +44,11 @@ final class Functions {
 
   static final class Replica extends Callback {
     private final ReplicaFunction function;
-    private final DeviceSpec device = DeviceSpec.current();
+    private final boolean leavesDeviceScope;
 
-    Replica(ReplicaFunction function) {
+    // leavesDeviceScope: the caller is in a scope that its replicas are not.
+    Replica(ReplicaFunction function, boolean leavesDeviceScope) {
+      this.leavesDeviceScope = leavesDeviceScope;
       this.function = Objects.requireNonNull(function, "a replica function is needed, not null");
     }
 
@@ -54,7 +56,9 @@ final class Functions {
     public long call(int kind, long context, long in) throws Throwable {
       final ReplicaContext replica = new ReplicaContext(context);
       final Object before = Scope.enter(replica);
-      final DeviceSpec.Scope devices = device == null ? null : DeviceSpec.scope(device);
+      // It begins on its replica's device; replica 0's thread is the caller's.
+      final DeviceSpec.Scope devices =
+          leavesDeviceScope ? DeviceSpec.scope((DeviceSpec) null) : null;
       try (Value argument = argumentOf(in)) {
         return resultOf(function.run(replica, argument));
       } finally {
