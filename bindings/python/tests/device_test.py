@@ -41,6 +41,21 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual(elements, [1, 2])
         self.assertTrue(tutti.Tensor(1).device.endswith("/device:CPU:0"))
 
+    def test_arrays_are_placed_however_a_tensor_is_made_of_them(self):
+        array = np.arange(6.0).reshape(2, 3)
+        frozen = array[::2]
+        frozen.flags.writeable = False
+        with tutti.device("CPU:1"):
+            made = [tutti.Tensor(array), tutti.Tensor(array, np.float32), tutti.Tensor(array.T),
+                    tutti.Tensor(frozen), tutti.Tensor(np.float64(3)), tutti.Tensor([[1, 2]]),
+                    tutti.Tensor(np.array([b"a", b"bc"], object)),
+                    tutti.Tensor.from_bits(np.uint16([1, 2])), tutti.Tensor(tutti.Tensor(array))]
+            variable = tutti.Variable(array)
+        self.assertEqual([tensor.device for tensor in made], [CPU1] * len(made))
+        self.assertEqual(variable.device, CPU1)
+        self.assertTrue(np.shares_memory(np.asarray(made[0]), array))
+        self.assertEqual(np.asarray(made[2]).tolist(), array.T.tolist())
+
     def test_a_tensor_on_another_cpu_is_the_same_memory(self):
         array = np.arange(4.0)
         with tutti.device("CPU:3"):
