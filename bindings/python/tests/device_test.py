@@ -147,9 +147,14 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual(seen[0][1:3], ("/device:CPU:2", CPU1[:-1] + "2"))
         with strategy.scope():
             variable = tutti.Variable(1.0)
-        places = strategy.extended.update(
-            variable, lambda v: str(tutti.current_device()), group=False)
-        self.assertEqual(list(places), ["/device:CPU:0", "/device:CPU:1"])
+        for scope in (contextlib.nullcontext(), tutti.device("CPU:2")):
+            with scope:
+                places = strategy.extended.update(
+                    variable, lambda v: str(tutti.current_device()), group=False)
+                other = strategy.extended.update_non_slot(
+                    "CPU:3", lambda: str(tutti.current_device()))
+            self.assertEqual(list(places), ["/device:CPU:0", "/device:CPU:1"])
+            self.assertEqual(other, "/device:CPU:3")
         self.assertIsNone(tutti.current_device())
 
     def test_a_function_is_no_device(self):

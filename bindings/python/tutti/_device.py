@@ -113,8 +113,8 @@ def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
     RuntimeError. Belongs to the thread of control (contextvars).
 
     What is made inside lies on that device: tensors, variables and datasets, and what run runs,
-    where no strategy's scope says otherwise, for a strategy has devices of its own: a replica
-    function begins on its replica's device, whatever scope run is called in. A device that
+    where no strategy's scope says otherwise, for a strategy has devices of its own: a replica or
+    update function begins on its device, whatever scope it is called in. A device that
     is not there is no error here, but a NotFoundError of what is made on it first, which names the
     devices that there are (config.set_soft_device_placement takes the CPU instead); a device of
     another job is an UnimplementedError."""

@@ -147,10 +147,11 @@ class StrategyExtended:
         handle, given = self._strategy._handle, tuple(args)
         if kwargs:
             given = (given, dict(kwargs))
-            return _native.strategy_update(
+            return self._outside_of_device_scopes(lambda: _native.strategy_update(
                 handle, var._handle, lambda var, args, kwargs: fn(var, *args, **kwargs), given,
-                group, timeout)
-        return _native.strategy_update(handle, var._handle, fn, given, group, timeout)
+                group, timeout))
+        return self._outside_of_device_scopes(lambda: _native.strategy_update(
+            handle, var._handle, fn, given, group, timeout))
 
     def update_non_slot(self, colocate_with: Any, fn: Callable[..., Any],
                         args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None,
@@ -160,10 +161,23 @@ class StrategyExtended:
         handle, given = self._strategy._handle, tuple(args)
         if kwargs:
             given = (given, dict(kwargs))
-            return _native.strategy_update_non_slot(
+            return self._outside_of_device_scopes(lambda: _native.strategy_update_non_slot(
                 handle, colocate_with, lambda args, kwargs: fn(*args, **kwargs), given, group,
-                timeout)
-        return _native.strategy_update_non_slot(handle, colocate_with, fn, given, group, timeout)
+                timeout))
+        return self._outside_of_device_scopes(lambda: _native.strategy_update_non_slot(
+            handle, colocate_with, fn, given, group, timeout))
+
+    def _outside_of_device_scopes(self, call: Callable[[], Any]) -> Any:
+        # An update function begins on the device that it updates.
+        from tutti.distribute import _strategy
+
+        if _scope.device.get() is None or isinstance(self._strategy, _strategy.DefaultStrategy):
+            return call()
+        caller = _scope.device.set(None)
+        try:
+            return call()
+        finally:
+            _scope.device.reset(caller)
 
     # ---- variables
 

@@ -128,8 +128,8 @@ public record DeviceSpec(
 
   /**
    * A device scope of the thread, until it is closed: `try (var scope =
-   * DeviceSpec.scope("CPU:1"))`. Nested scopes merge, the inner one wins; null clears. A replica
-   * function begins on its replica's device, whatever scope run is called in.
+   * DeviceSpec.scope("CPU:1"))`. Nested scopes merge, the inner one wins; null clears. A replica or
+   * update function begins on its device, whatever scope it is called in.
    *
    * <p>What is made inside lies on that device: tensors, variables and datasets, and what run runs,
    * where no strategy's scope says otherwise, for a strategy has devices of its own. A device that

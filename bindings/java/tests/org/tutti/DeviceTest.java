@@ -89,7 +89,14 @@ class DeviceTest {
       }
     }
     assertNull(DeviceSpec.current());
-    try (DeviceSpec.Scope scope = DeviceSpec.scope("CPU:2")) {
+    try (DeviceSpec.Scope scope = DeviceSpec.scope("CPU:2");
+         MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
+         Variable variable = Variable.builder(1f).strategy(strategy).create()) {
+      strategy.extended().update(variable, (update, updated, none) -> {
+        assertEquals(
+            "/device:CPU:" + update.updateReplicaId(), DeviceSpec.current().toString());
+        return null;
+      }, null);
       Strategy.defaultStrategy().run((replica, none) -> {
         assertEquals("/device:CPU:2", DeviceSpec.current().toString());
         return null;

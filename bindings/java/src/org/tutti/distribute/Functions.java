@@ -99,6 +99,7 @@ final class Functions {
   static final class Update extends Callback {
     private final UpdateFunction function;
     private final Variable variable;
+    private final boolean inDeviceScope = DeviceSpec.current() != null;
 
     Update(UpdateFunction function, Variable variable) {
       this.function = Objects.requireNonNull(function, "an update function is needed, not null");
@@ -110,12 +111,18 @@ final class Functions {
       final UpdateContext update =
           new UpdateContext(Strategy.wrap(Native.context_strategy(context)), context);
       final Object before = Scope.enter(update);
+      // It begins on the device that it updates.
+      final DeviceSpec.Scope devices =
+          inDeviceScope ? DeviceSpec.scope((DeviceSpec) null) : null;
       final int place = variable == null ? 0 : 1; // of the argument among those of the function
       try (Value given = argumentOf(in);
            Value argument = given != null && given.kind() == Value.Kind.TUPLE
                    && given.size() > place ? given.get(place) : Value.of(null)) {
         return resultOf(function.update(update, variable, argument));
       } finally {
+        if (devices != null) {
+          devices.close();
+        }
         Scope.leave(before);
         update.end();
       }
