@@ -137,6 +137,18 @@ int32_t tutti_strategy_created_variable(const tutti_strategy *strategy,
   return FromHandle(variable)->strategy().get() == FromHandle(strategy);
 }
 
+tutti_status *tutti_strategy_find_variable(const tutti_strategy *strategy,
+                                           const tutti_tensor *component,
+                                           tutti_variable **out_variable) {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, strategy, component, out_variable);
+    TUTTI_ASSIGN_OR_RETURN(auto variable,
+                           FromHandle(strategy)->FindVariable(*FromHandle(component)));
+    *out_variable = Give(std::move(variable));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_strategy_explain(const tutti_strategy *strategy, tutti_bytes **out_text) {
   return Guard(__func__, From::kAny, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, strategy, out_text);

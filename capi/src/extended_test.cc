@@ -1,4 +1,6 @@
 // Values on devices, updates, and cross-device ops, by the C interface.
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -74,6 +76,18 @@ TEST_F(ExtendedCTest, ValuesAreReducedAndCopiedToDevices) {
   EXPECT_FAILS(tutti_strategy_reduce_to(strategy, TUTTI_REDUCE_SUM, value, nullptr, nullptr,
                                         &result),
                TUTTI_INVALID_ARGUMENT, "destinations");
+}
+
+TEST_F(ExtendedCTest, AVariableIsFoundByItsCopies) {
+  Strategy strategy = MirroredOver(2);
+  Variable variable = MakeVariable(strategy, TUTTI_AGGREGATION_SUM);
+  Variable found;
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_OK(tutti_strategy_find_variable(strategy, tutti_variable_get_copy(variable, i), &found));
+    EXPECT_EQ(found, variable);
+  }
+  EXPECT_FAILS(tutti_strategy_find_variable(strategy, Floats({1}), &found), TUTTI_NOT_FOUND,
+               "is no copy of a variable of strategy");
 }
 
 TEST_F(ExtendedCTest, AnUpdateIsOneOfEachCopy) {
@@ -180,6 +194,115 @@ TEST_F(ExtendedCTest, AProgramsReducerIsUsedByItsStrategy) {
   EXPECT_THAT(std::string(tutti_bytes_get_view(text).data),
               testing::HasSubstr("reductions: Last, as given"));
   EXPECT_EQ(destroyed, 1);
+}
+
+// Waits until the test lets it go.
+struct HeldReducer {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+  int cancelled = 0;
+  int entered = 0;
+  int ended = 0;
+};
+
+tutti_status *ReduceWhenLet(tutti_context *context, tutti_reduce_op, const tutti_value *value,
+                            const tutti_value *, const tutti_communication_options *,
+                            tutti_value **out, void *user_data) {
+  auto *held = static_cast<HeldReducer *>(user_data);
+  std::unique_lock<std::mutex> lock(held->mutex);
+  ++held->entered;
+  held->changed.wait(lock, [held] { return held->open; });
+  held->cancelled += tutti_context_is_cancelled(context);
+  ++held->ended;
+  held->changed.notify_all();
+  *out = const_cast<tutti_value *>(tutti_value_get_leaf_component(value, 0, 0));
+  tutti_value_retain(*out);
+  return nullptr;
+}
+
+TEST_F(ExtendedCTest, AReducerThatDoesNotComeBackFreesItsCallerAtTheDeadline) {
+  static HeldReducer held;  // a thread may come to it when the test has ended
+  tutti_reducer_functions functions = TUTTI_REDUCER_FUNCTIONS_INIT;
+  functions.name = "Held";
+  functions.user_data = &held;
+  functions.reduce = &ReduceWhenLet;
+  Reducer reducer;
+  ASSERT_OK(tutti_reducer_create(nullptr, &functions, &reducer));
+  const char *devices[] = {"CPU:0", "CPU:1"};
+  tutti_strategy_options options = TUTTI_STRATEGY_OPTIONS_INIT;
+  options.reducer = reducer;
+  Strategy strategy;
+  ASSERT_OK(tutti_strategy_create_mirrored(nullptr, 2, devices, &options, nullptr, &strategy));
+  {
+    Value value = PerReplica(strategy, {1, 5});
+    tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
+    call.timeout = 20'000'000;
+    Value result;
+    EXPECT_FAILS(tutti_strategy_reduce(strategy, TUTTI_REDUCE_SUM, value, nullptr, &call, &result),
+                 TUTTI_DEADLINE_EXCEEDED, "reduce: Held");
+    EXPECT_FAILS(tutti_reducer_reduce(reducer, strategy, TUTTI_REDUCE_MAX, value, value, &call,
+                                      &result),
+                 TUTTI_DEADLINE_EXCEEDED, "reduce: Held");
+    const auto step = [](tutti_context *context, const tutti_value *, tutti_value **out,
+                         void *) -> tutti_status * {
+      return tutti_context_all_reduce(context, TUTTI_REDUCE_MIN, ValueOf(Floats({2})), nullptr,
+                                      out);
+    };
+    // Where the replicas have not met by the deadline, the message is about that.
+    std::string message;
+    while (message.find("all_reduce: Held") == std::string::npos &&
+           call.timeout < 60'000'000'000) {
+      tutti_status *status =
+          tutti_strategy_run(strategy, step, nullptr, nullptr, &call, &result);
+      EXPECT_EQ(tutti_status_get_code(status), TUTTI_DEADLINE_EXCEEDED);
+      message = tutti_status_get_message(status);
+      tutti_status_release(status);
+      call.timeout *= 2;
+    }
+    EXPECT_THAT(message, testing::HasSubstr("all_reduce: Held"));
+  }
+  // What the ops were handed is theirs until they come back, whatever has ended meanwhile.
+  strategy = Strategy();
+  reducer = Reducer();
+  std::unique_lock<std::mutex> lock(held.mutex);
+  held.open = true;
+  held.changed.notify_all();
+  held.changed.wait(lock, [&] { return held.ended > 0 && held.ended == held.entered; });
+  EXPECT_EQ(held.cancelled, held.ended);
+}
+
+TEST_F(ExtendedCTest, BadInputIsNamed) {
+  Strategy strategy = MirroredOver(2);
+  Strategy other = MirroredOver(3);
+  Value value = PerReplica(strategy, {1, 5});
+  Value three = PerReplica(other, {1, 2, 3});
+  Value result;
+  EXPECT_FAILS(tutti_strategy_reduce(strategy, TUTTI_REDUCE_SUM, three, nullptr, nullptr, &result),
+               TUTTI_INVALID_ARGUMENT, "has 3 components, and the strategy has 2 replicas");
+  EXPECT_FAILS(tutti_strategy_gather(strategy, value, 1, nullptr, &result), TUTTI_INVALID_ARGUMENT,
+               "axis 1 is not in [0, 1)");
+  Variable foreign = MakeVariable(other, TUTTI_AGGREGATION_SUM);
+  EXPECT_FAILS(tutti_strategy_colocate_vars_with(strategy, foreign), TUTTI_INVALID_ARGUMENT,
+               "belongs to strategy");
+  const char *twice[] = {"CPU:0", "CPU:0"};
+  EXPECT_FAILS(tutti_strategy_create_mirrored(nullptr, 2, twice, nullptr, nullptr, &other),
+               TUTTI_INVALID_ARGUMENT, "name each device once");
+  const char *absent[] = {"CPU:0", "GPU:77"};
+  EXPECT_FAILS(tutti_strategy_create_mirrored(nullptr, 2, absent, nullptr, nullptr, &other),
+               TUTTI_INVALID_ARGUMENT, "GPU:77");
+  tutti_reducer_functions functions = TUTTI_REDUCER_FUNCTIONS_INIT;
+  functions.name = "Wide";
+  functions.reduce = [](tutti_context *, tutti_reduce_op, const tutti_value *, const tutti_value *,
+                        const tutti_communication_options *, tutti_value **out,
+                        void *) -> tutti_status * {
+    return tutti_value_create_tensor(Floats({1, 2}), out);
+  };
+  Reducer reducer;
+  ASSERT_OK(tutti_reducer_create(nullptr, &functions, &reducer));
+  EXPECT_FAILS(tutti_reducer_reduce(reducer, strategy, TUTTI_REDUCE_SUM, value, value, nullptr,
+                                    &result),
+               TUTTI_INVALID_ARGUMENT, "Wide gave float32[2]; expected float32[1]");
 }
 
 TEST_F(ExtendedCTest, TheLibrarysReducers) {

@@ -34,6 +34,8 @@ class ProgramOps final : public CrossDeviceOps {
   std::string Describe() const override { return name_; }
 
  protected:
+  bool calls_host() const override { return true; }
+
   Result<std::vector<Ref<Value>>> ReduceImplementation(
       const CrossDeviceCall &call, ReduceOp op, bool batch,
       std::span<const Reduction> reductions) override {

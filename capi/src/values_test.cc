@@ -66,6 +66,27 @@ TEST_F(ValuesTest, VariablesAreUpdatedByRowsAndSayWhereTheyAre) {
   Variable table;
   EXPECT_FAILS(tutti_variable_create(strategy, Floats({1, 2}), &options, nullptr, &table),
                TUTTI_INVALID_ARGUMENT, "[2], which the shape [3]");
+  Variable open;
+  options.dims = nullptr;
+  options.rank = static_cast<size_t>(TUTTI_UNKNOWN_RANK);
+  ASSERT_OK(tutti_variable_create(strategy, Floats({1, 2}), &options, nullptr, &open));
+  EXPECT_EQ(tutti_variable_get_rank(open), static_cast<size_t>(TUTTI_UNKNOWN_RANK));
+  EXPECT_EQ(tutti_variable_get_dims(open), nullptr);
+  EXPECT_EQ(tutti_variable_get_copy(open, 0), nullptr);
+  ASSERT_OK(tutti_variable_assign(open, nullptr, Floats({1, 2, 3}), nullptr));
+  const int64_t any[] = {-1};
+  options.dims = any;
+  options.rank = 1;
+  ASSERT_OK(tutti_variable_create(strategy, Floats({1, 2}), &options, nullptr, &open));
+  ASSERT_EQ(tutti_variable_get_rank(open), 1U);
+  EXPECT_EQ(tutti_variable_get_dims(open)[0], -1);
+  ASSERT_OK(tutti_variable_assign(open, nullptr, Floats({1, 2, 3}), nullptr));
+  Tensor read;
+  ASSERT_OK(tutti_variable_read(open, nullptr, nullptr, &read));
+  EXPECT_EQ(tutti_tensor_get_dims(read)[0], 3);
+  EXPECT_FAILS(tutti_variable_assign_add(open, nullptr, Floats({1}), nullptr),
+               TUTTI_INVALID_ARGUMENT, "holds a value of shape [3]");
+  options.dims = three;
   ASSERT_OK(tutti_variable_create(strategy, Floats({3, 5, 12}), &options, nullptr, &table));
   EXPECT_EQ(tutti_variable_get_distribution(table), TUTTI_DISTRIBUTION_MIRRORED);
   EXPECT_STREQ(tutti_variable_get_copy_device(table, 1),

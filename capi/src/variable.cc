@@ -42,7 +42,9 @@ Result<VariableOptions> ReadVariableOptions(Call call, const tutti_variable_opti
   if (set.trainable != TUTTI_UNSET) {
     TUTTI_ASSIGN_OR_RETURN(read.trainable, ReadTristate(call, set.trainable, true, "trainable"));
   }
-  if (set.dims != nullptr) {
+  if (set.rank == static_cast<size_t>(TUTTI_UNKNOWN_RANK)) {
+    read.shape = PartialShape::Unknown();
+  } else if (set.dims != nullptr) {
     TUTTI_ASSIGN_OR_RETURN(read.shape, PartialShape::Create(set.dims, set.rank));
   }
   return read;
@@ -177,11 +179,13 @@ tutti_dtype tutti_variable_get_dtype(const tutti_variable *variable) {
 }
 
 size_t tutti_variable_get_rank(const tutti_variable *variable) {
-  return variable == nullptr ? 0 : FromHandle(variable)->shape().rank();
+  if (variable == nullptr) return 0;
+  const PartialShape &shape = FromHandle(variable)->shape();
+  return shape.has_rank() ? shape.rank() : static_cast<size_t>(TUTTI_UNKNOWN_RANK);
 }
 
 const int64_t *tutti_variable_get_dims(const tutti_variable *variable) {
-  if (tutti_variable_get_rank(variable) == 0) return nullptr;
+  if (variable == nullptr || FromHandle(variable)->shape().rank() == 0) return nullptr;
   return FromHandle(variable)->shape().dims().data();
 }
 
@@ -215,7 +219,7 @@ size_t tutti_variable_get_copy_count(const tutti_variable *variable) {
 
 const tutti_tensor *tutti_variable_get_copy(const tutti_variable *variable, size_t copy) {
   if (copy >= tutti_variable_get_copy_count(variable)) return nullptr;
-  if (FromHandle(variable)->dtype() == DType::kBytes) return nullptr;
+  if (FromHandle(variable)->moves()) return nullptr;
   return ToHandle(&FromHandle(variable)->copy(copy));
 }
 

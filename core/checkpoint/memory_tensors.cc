@@ -60,9 +60,18 @@ Result<Ref<Tensor>> MemoryTensors::GetSlice(std::string_view name, const TensorS
       .With("name", name);
 }
 
+void MemoryTensors::PutOpenShape(std::string_view name, const PartialShape& shape) {
+  const auto found = held_.find(name);
+  if (found != held_.end()) found->second.open_shape = shape;
+}
+
 std::vector<std::pair<std::string, TensorSpec>> MemoryTensors::specs() const {
   std::vector<std::pair<std::string, TensorSpec>> specs;
-  for (const auto& [name, held] : held_) specs.emplace_back(name, held.spec);
+  for (const auto& [name, held] : held_) {
+    TensorSpec spec = held.spec;
+    if (held.open_shape.has_value()) spec.shape = *held.open_shape;
+    specs.emplace_back(name, std::move(spec));
+  }
   return specs;
 }
 

@@ -58,6 +58,8 @@ class ToOneDevice final : public CrossDeviceOps {
   }
 
  protected:
+  bool calls_host() const override { return accumulation_ && accumulation_->calls_host(); }
+
   Result<std::vector<Ref<Value>>> ReduceImplementation(
       const CrossDeviceCall& call, ReduceOp op, bool,
       std::span<const Reduction> reductions) override {
@@ -74,7 +76,7 @@ class ToOneDevice final : public CrossDeviceOps {
  private:
   Result<Ref<Tensor>> Accumulate(const CrossDeviceCall& call, ReduceOp op,
                                  std::span<const Ref<Tensor>> tensors, const Device& device) {
-    if (!accumulation_) {
+    if (!accumulation_ || (op != ReduceOp::kSum && op != ReduceOp::kMean)) {
       if (tensors.size() == 1) return tensors[0]->OfNoStep();
       std::vector<const Tensor*> pointers;
       for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());

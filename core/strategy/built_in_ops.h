@@ -23,7 +23,7 @@ Ref<CrossDeviceOps> MakeAllReduce();
 // "ReductionToOneDevice": all to one device, and from there to where they go. `device_name` "": the
 // first destination; NOT_FOUND and INVALID_ARGUMENT for one that is not there. `accumulation`
 // (null: addition) makes one tensor of a tuple of all replicas' tensors, of their dtype and shape;
-// MEAN divides what it gives by their number.
+// MEAN divides what it gives by their number, and other operations than these two do without it.
 Result<Ref<CrossDeviceOps>> MakeReductionToOneDevice(const DeviceSet& devices,
                                                      std::string_view device_name,
                                                      Ref<Function> accumulation);

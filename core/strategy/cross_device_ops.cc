@@ -1,11 +1,13 @@
 #include "core/strategy/cross_device_ops.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/base/callback_scope.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/strategy/bounded_call.h"
 #include "core/strategy/cross_replica_reduce.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/replica_context.h"
@@ -202,13 +204,13 @@ Result<Ref<Value>> CrossDeviceOps::Broadcast(Strategy& strategy, const Value& va
 
 Result<std::vector<Ref<Value>>> CrossDeviceOps::ReduceEach(
     const CrossDeviceCall& call, ReduceOp op, std::span<const ValueAndDestinations> pairs) {
+  TUTTI_RETURN_IF_ERROR(CheckReduceOp(op, call.what));
   return ReduceChecked(call, op, pairs.size() != 1, pairs);
 }
 
 Result<std::vector<Ref<Value>>> CrossDeviceOps::ReduceChecked(
     const CrossDeviceCall& call, ReduceOp op, bool batch,
     std::span<const ValueAndDestinations> pairs) {
-  TUTTI_RETURN_IF_ERROR(CheckReduceOp(op, call.what));
   std::vector<Ref<Value>> results(pairs.size());
   std::vector<Reduction> reductions;
   std::vector<size_t> numbers;  // of the reductions among the pairs
@@ -234,9 +236,8 @@ Result<std::vector<Ref<Value>>> CrossDeviceOps::ReduceChecked(
     reductions.push_back(std::move(reduction));
   }
   if (reductions.empty()) return results;
-  const CallbackScope scope(CallbackClass::kUpdate);
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Value>> reduced,
-                         ReduceImplementation(call, op, batch, reductions));
+                         CallReduce(call, op, batch, reductions));
   if (reduced.size() != reductions.size()) {
     return InvalidArgument("{}: {} gave {} results for {} values; one for each is expected",
                            call.what, Describe(), reduced.size(), reductions.size());
@@ -267,7 +268,8 @@ Result<std::vector<Ref<Tensor>>> CrossDeviceOps::ReduceTensors(
                            : Value::OfLeaf(DistributedLeaf(std::move(components)));
     pairs.push_back({value, destinations ? destinations : value});
   }
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Value>> results, ReduceEach(call, op, pairs));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Value>> results,
+                         ReduceChecked(call, op, pairs.size() != 1, pairs));
   std::vector<Ref<Tensor>> reduced;
   for (const Ref<Value>& result : results) {
     const DistributedValue* several = AsDistributed(result->leaf());
@@ -285,8 +287,7 @@ Result<Ref<Value>> CrossDeviceOps::BroadcastOne(const CrossDeviceCall& call, con
   Broadcasting broadcasting{value.leaf().tensor().OfNoStep(), destinations, {}};
   TUTTI_ASSIGN_OR_RETURN(broadcasting.devices,
                          DevicesOf(call.strategy, *destinations, call.what));
-  const CallbackScope scope(CallbackClass::kUpdate);
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, BroadcastImplementation(call, broadcasting));
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Value> result, CallBroadcast(call, broadcasting));
   TUTTI_RETURN_IF_ERROR(CheckCallOptions(
       call.options, call.strategy.environment().clock(),
       Format("{}: {}", call.what, Describe())));
@@ -294,6 +295,52 @@ Result<Ref<Value>> CrossDeviceOps::BroadcastOne(const CrossDeviceCall& call, con
   TUTTI_RETURN_IF_ERROR(CheckResult(call, *result, *broadcasting.tensor, num_devices));
   call.strategy.NoteUse(*broadcasting.tensor);
   return MirroredResult(*result, num_devices);
+}
+
+// ---- The implementation, by the deadline. ----
+
+// `body` gets the call, which on another thread than the caller's is one that lives as long.
+template <typename T, typename Body>
+Result<T> CrossDeviceOps::Call(const CrossDeviceCall& call, Body body) {
+  if (!calls_host() || call.options.deadline.is_infinite()) {
+    const CallbackScope scope(CallbackClass::kUpdate);
+    return body(call);
+  }
+  struct Kept {
+    Ref<CrossDeviceOps> ops;
+    Ref<Strategy> strategy;
+    std::string what;
+    CollectiveOptions options;
+    std::optional<Result<T>> result;
+  };
+  const auto kept = std::make_shared<Kept>(
+      Kept{Ref<CrossDeviceOps>::Retain(this), Ref<Strategy>::Retain(&call.strategy),
+           std::string(call.what), call.options, std::nullopt});
+  TUTTI_RETURN_IF_ERROR(CallWithin(
+      Ref<Environment>::Retain(&call.strategy.environment()), call.options,
+      Format("{}: {}", call.what, Describe()),
+      [kept, body = std::move(body)](Cancellation& stop) {
+        kept->options.cancellation = &stop;
+        const CallbackScope scope(CallbackClass::kUpdate);
+        kept->result = body(CrossDeviceCall{*kept->strategy, kept->options, kept->what});
+      }));
+  return std::move(*kept->result);
+}
+
+Result<std::vector<Ref<Value>>> CrossDeviceOps::CallReduce(
+    const CrossDeviceCall& call, ReduceOp op, bool batch,
+    const std::vector<Reduction>& reductions) {
+  return Call<std::vector<Ref<Value>>>(
+      call, [this, op, batch, reductions](const CrossDeviceCall& own) {
+        return ReduceImplementation(own, op, batch, reductions);
+      });
+}
+
+Result<Ref<Value>> CrossDeviceOps::CallBroadcast(const CrossDeviceCall& call,
+                                                 const Broadcasting& broadcasting) {
+  return Call<Ref<Value>>(call, [this, broadcasting](const CrossDeviceCall& own) {
+    return BroadcastImplementation(own, broadcasting);
+  });
 }
 
 Result<Ref<Value>> CrossDeviceOps::BroadcastImplementation(const CrossDeviceCall&,

@@ -13,9 +13,9 @@
 // and SUM is INVALID_ARGUMENT with several replicas.
 //
 // Everything is checked around the implementation, so that one brought by a program can do no harm:
-// what it gives must have the operands' dtype and shape and a component per destination, and one
-// that comes back after its deadline has failed. It runs in the class kUpdate: run and collectives
-// are refused there. Threads: any; an implementation may be called by several at once.
+// what it gives must have the operands' dtype and shape and a component per destination, and who
+// asked is free again at the deadline (bounded_call.h). It runs in the class kUpdate: run and
+// collectives are refused there. Threads: any; an implementation may be called by several at once.
 //
 // Source of the rules: the reference system's documentation of CrossDeviceOps.
 
@@ -47,7 +47,7 @@ class Strategy;
 class CrossDeviceOps : public RefCounted {
  public:
   // ---- For programs. Cross-replica context and updates; FAILED_PRECONDITION elsewhere, and for a
-  // strategy of several workers, whose own reduce_to goes over all of them. ----
+  // strategy of several workers, whose own reduce_to goes over all of them. `op`: any. ----
 
   Result<Ref<Value>> Reduce(Strategy& strategy, ReduceOp op, const Value& value,
                             const Value& destinations, const CollectiveOptions& options);
@@ -59,10 +59,11 @@ class CrossDeviceOps : public RefCounted {
 
   // ---- For the strategy, inside calls of its own: no look at where the caller stands. ----
 
-  // One result for each of several reductions.
+  // One result for each of several reductions by SUM or MEAN.
   Result<std::vector<Ref<Value>>> ReduceEach(const CrossDeviceCall& call, ReduceOp op,
                                              std::span<const ValueAndDestinations> pairs);
-  // The same of tensors[i][replica], which all go to `destinations`: component 0 of each result.
+  // By any op of tensors[i][replica], which all go to `destinations`, null where the value itself
+  // lies: component 0 of each result.
   Result<std::vector<Ref<Tensor>>> ReduceTensors(const CrossDeviceCall& call, ReduceOp op,
                                                  std::vector<std::vector<Ref<Tensor>>> tensors,
                                                  const Ref<Value>& destinations);
@@ -73,6 +74,8 @@ class CrossDeviceOps : public RefCounted {
   virtual std::string Describe() const = 0;
 
  protected:
+  // Whether an implementation is a program's own, which may never come back.
+  virtual bool calls_host() const { return false; }
   // ---- Implementations. Operands have been checked; results will be. ----
 
   // `batch` says that the caller asked for several at once, be it one.
@@ -87,6 +90,11 @@ class CrossDeviceOps : public RefCounted {
   Result<std::vector<Ref<Value>>> ReduceChecked(const CrossDeviceCall& call, ReduceOp op,
                                                 bool batch,
                                                 std::span<const ValueAndDestinations> pairs);
+  Result<std::vector<Ref<Value>>> CallReduce(const CrossDeviceCall& call, ReduceOp op, bool batch,
+                                             const std::vector<Reduction>& reductions);
+  Result<Ref<Value>> CallBroadcast(const CrossDeviceCall& call, const Broadcasting& broadcasting);
+  template <typename T, typename Body>
+  Result<T> Call(const CrossDeviceCall& call, Body body);
   Status CheckResult(const CrossDeviceCall& call, const Value& result, const Tensor& operand,
                      size_t num_devices) const;
 };

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,7 +28,8 @@ using testing::Not;
 class OwnOps final : public CrossDeviceOps {
  public:
   using Body = std::function<Result<Ref<Value>>(const CrossDeviceCall&, const Reduction&)>;
-  explicit OwnOps(Body body) : body_(std::move(body)) {}
+  explicit OwnOps(Body body, bool calls_host = false)
+      : body_(std::move(body)), calls_host_(calls_host) {}
   std::string Describe() const override { return "OwnOps"; }
   int calls() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -34,6 +37,8 @@ class OwnOps final : public CrossDeviceOps {
   }
 
  protected:
+  bool calls_host() const override { return calls_host_; }
+
   Result<std::vector<Ref<Value>>> ReduceImplementation(
       const CrossDeviceCall& call, ReduceOp, bool,
       std::span<const Reduction> reductions) override {
@@ -51,6 +56,7 @@ class OwnOps final : public CrossDeviceOps {
 
  private:
   const Body body_;
+  const bool calls_host_;
   mutable std::mutex mutex_;
   int calls_ = 0;
 };
@@ -157,7 +163,10 @@ TEST_F(CrossDeviceOpsTest, BadInputIsRefusedByName) {
   EXPECT_TRUE(Fails(reduce(value, Value::None()), kInvalid, {"destinations", "none"}));
   EXPECT_TRUE(Fails(reduce(value, Value::Tuple({value, value})), kInvalid, {"destinations"}));
   EXPECT_TRUE(Fails(reduce(Value::Tuple({value}), value), kInvalid, {"one tensor for each"}));
-  EXPECT_TRUE(Fails(reduce(value, value, ReduceOp::kMax), kInvalid, {"SUM or MEAN", "MAX"}));
+  EXPECT_TRUE(Fails(strategy->ReduceTo(ReduceOp::kMax, *value, *value, {}).status(), kInvalid,
+                    {"SUM or MEAN", "MAX"}));
+  EXPECT_TRUE(Fails(reduce(Value::OfTensor(Tensor::Scalar<float>(1)), value, ReduceOp::kProd),
+                    kInvalid, {"its PROD is not defined"}));
   const Ref<Variable> foreign = Variable::Create(other, *Tensor::Scalar<float>(7), {}).value();
   const Ref<Value> leaf = Value::OfLeaf(Leaf(LeafKind::kVariable, foreign));
   EXPECT_TRUE(Fails(reduce(value, leaf), kInvalid, {"belongs to strategy"}));
@@ -255,7 +264,7 @@ TEST_F(CrossDeviceOpsTest, WhatAStrategyIsGivenReducesEverywhere) {
                 return replica.AllReduce(ReduceOp::kSum, *own, CollectiveOptions());
               }));
   EXPECT_THAT(Local(strategy, sums), ElementsAre("2", "2"));
-  EXPECT_EQ(ops->calls(), 5);
+  EXPECT_EQ(ops->calls(), 6);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(variable->copy(i).ToString(), Tensor::Scalar<float>(2)->ToString());
   }
@@ -263,6 +272,8 @@ TEST_F(CrossDeviceOpsTest, WhatAStrategyIsGivenReducesEverywhere) {
   EXPECT_THAT(told, HasSubstr("OwnOps, as given"));
   EXPECT_THAT(told, HasSubstr("reduce SUM of float32[]: 2 times"));
   EXPECT_THAT(told, HasSubstr("all_reduce SUM of float32[]: 1 time"));
+  EXPECT_THAT(told, HasSubstr("all_reduce MAX of float32[]: 1 time"));
+  EXPECT_THAT(told, HasSubstr("gathers, of indexed slices and texts too: by the library"));
   EXPECT_THAT(told, HasSubstr("assign_add of variable 'w' SUM of float32[]: 1 time"));
   EXPECT_THAT(Mirrored(2)->Explain(), HasSubstr("AllReduce, for all tensors"));
 }
@@ -299,6 +310,20 @@ TEST_F(CrossDeviceOpsTest, ReplicasGetTheSameBitsByAllTheLibrarysOps) {
               CollectiveOptions());
         }));
     EXPECT_THAT(Local(strategy, sums), testing::Each("(3, [3 6])")) << ops->Describe();
+    const Ref<Value> others = MustRun(
+        strategy, ReplicaFn([](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          const Ref<Value> number = ScalarOf(replica.replica_id() + 1);
+          std::vector<Ref<Value>> results;
+          for (const ReduceOp op :
+               {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd, ReduceOp::kBitOr}) {
+            TUTTI_ASSIGN_OR_RETURN(Ref<Value> one,
+                                   replica.AllReduce(op, *number, CollectiveOptions()));
+            results.push_back(std::move(one));
+          }
+          return Value::Tuple(results);
+        }));
+    EXPECT_THAT(Local(strategy, others), testing::Each("(1, 3, 6, 3)")) << ops->Describe();
+    EXPECT_THAT(strategy->Explain(), HasSubstr("all_reduce PROD of int64[]: 1 time"));
   }
 }
 
@@ -348,6 +373,88 @@ TEST_F(CrossDeviceOpsTest, OpsThatComeBackAfterTheDeadlineHaveFailed) {
                                  options)
                         .status(),
                     StatusCode::kDeadlineExceeded, {"OwnOps"}));
+}
+
+TEST_F(CrossDeviceOpsTest, OpsThatDoNotComeBackFreeTheirCallersAtTheDeadline) {
+  Gate gate;
+  std::atomic<int> entered{0};
+  std::atomic<int> came_back{0};
+  const auto never = [&](const CrossDeviceCall& call,
+                         const Reduction& reduction) -> Result<Ref<Value>> {
+    UpdateContext context(call.strategy, UpdateContext::kNoCopy, nullptr, call.options);
+    ++entered;
+    gate.Wait();
+    EXPECT_TRUE(context.cancelled());
+    EXPECT_TRUE(call.options.cancellation->cancelled());
+    ++came_back;
+    return LastOne(call, reduction);
+  };
+  const auto ops = MakeRef<OwnOps>(never, /*calls_host=*/true);
+  const Ref<Strategy> strategy = MirroredWith(ops);
+  const CollectiveOptions soon(CallOptions::WithTimeout(environment_->clock(), 20'000'000));
+  const Ref<Value> value = PerReplica(strategy, {1, 2});
+  EXPECT_TRUE(Fails(strategy->ReduceTo(ReduceOp::kSum, *value, *value, soon).status(),
+                    StatusCode::kDeadlineExceeded, {"reduce_to: OwnOps"}));
+  // In replicas, by the time of one replica's call, of the run, and in a write of a variable. Where
+  // the replicas have not met by then, the message is about that.
+  const auto in_time = [&](int64_t wait_ns) {
+    return CollectiveOptions(CallOptions::WithTimeout(environment_->clock(), wait_ns));
+  };
+  const auto ends_in = [&](const char* name, const std::function<Status(int64_t)>& call) {
+    Status status;
+    for (int64_t wait_ns = 20'000'000; wait_ns < kHangNs; wait_ns *= 2) {
+      status = call(wait_ns);
+      if (status.message().find(name) != std::string_view::npos) break;
+    }
+    EXPECT_TRUE(Fails(status, StatusCode::kDeadlineExceeded, {name}));
+  };
+  ends_in("all_reduce: OwnOps", [&](int64_t wait_ns) {
+    return RunStatus(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) {
+                       return replica.AllReduce(
+                           ReduceOp::kMax, *ScalarOf(1.0f),
+                           replica.replica_id() == 1 ? in_time(wait_ns) : CollectiveOptions());
+                     }));
+  });
+  VariableOptions options;
+  options.aggregation = Aggregation::kSum;
+  options.name = "w";
+  const Ref<Variable> variable =
+      Variable::Create(strategy, *Tensor::Scalar<float>(3), options).value();
+  ends_in("assign_add of variable 'w': OwnOps", [&](int64_t wait_ns) {
+    const Ref<Function> write =
+        ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          TUTTI_RETURN_IF_ERROR(
+              variable->AssignAdd(&replica, *Tensor::Scalar<float>(1), CallOptions()));
+          return Value::None();
+        });
+    return strategy->Run(*write, nullptr, in_time(wait_ns)).status();
+  });
+  // Nobody is held any more, nothing was written, and the strategy may go before its ops do.
+  EXPECT_EQ(variable->copy(0).ToString(), Tensor::Scalar<float>(3)->ToString());
+  EXPECT_EQ(came_back, 0);
+  const Status closed = strategy->Close(WithinReason());
+  EXPECT_TRUE(closed.ok()) << closed.ToString();
+  // Shutdown waits for them, as long as it may.
+  EXPECT_TRUE(Fails(environment_->Shutdown(in_time(20'000'000)), StatusCode::kDeadlineExceeded,
+                    {"tutti-ops"}));
+  gate.Open();
+  const Status shut = environment_->Shutdown(WithinReason());
+  EXPECT_TRUE(shut.ok()) << shut.ToString();
+  EXPECT_EQ(came_back, entered);
+  EXPECT_GE(came_back, 1);
+}
+
+TEST_F(CrossDeviceOpsTest, WhatOpsThrowOnAnotherThreadIsTheirCallers) {
+  const auto throwing = [](const CrossDeviceCall&, const Reduction&) -> Result<Ref<Value>> {
+    throw std::runtime_error("no ops today");
+  };
+  const Ref<Strategy> strategy = MirroredWith(MakeRef<OwnOps>(throwing, /*calls_host=*/true));
+  const Ref<Value> value = PerReplica(strategy, {1, 2});
+  EXPECT_TRUE(Fails(strategy
+                        ->ReduceTo(ReduceOp::kSum, *value, *value,
+                                   CollectiveOptions(WithinReason()))
+                        .status(),
+                    StatusCode::kInternal, {"reduce_to: OwnOps", "no ops today"}));
 }
 
 TEST_F(CrossDeviceOpsTest, RunAndCollectivesAreRefusedInsideOfOps) {

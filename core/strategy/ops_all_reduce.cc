@@ -14,12 +14,12 @@ namespace tutti {
 namespace {
 
 // Addresses that stand for the operations: replicas merge when theirs are equal.
-constexpr char kOpsIdentities[8] = {};
+constexpr char kOpsIdentities[static_cast<size_t>(kLastReduceOp) + 1] = {};
 
 }  // namespace
 
 const void* OpsAllReduce::identity() const {
-  return &kOpsIdentities[static_cast<size_t>(op_) % sizeof(kOpsIdentities)];
+  return &kOpsIdentities[static_cast<size_t>(op_)];
 }
 
 std::string OpsAllReduce::Describe() const {
@@ -28,6 +28,8 @@ std::string OpsAllReduce::Describe() const {
 
 Status OpsAllReduce::Execute(std::span<MergePart* const> parts) {
   const size_t count = inputs_.size();
+  // Whoever has the least time frees all of them.
+  CollectiveOptions options = options_;
   std::vector<std::vector<Ref<Tensor>>> tensors(count);
   for (size_t r = 0; r < parts.size(); ++r) {
     const OpsAllReduce& part = *static_cast<OpsAllReduce*>(parts[r]);
@@ -38,6 +40,7 @@ Status OpsAllReduce::Execute(std::span<MergePart* const> parts) {
                  count, r, part.inputs_.size())
           .With("replica", r);
     }
+    options.deadline = Deadline::Earlier(options.deadline, part.options_.deadline);
     for (size_t i = 0; i < count; ++i) {
       tensors[i].push_back(Ref<Tensor>::Retain(const_cast<Tensor*>(part.inputs_[i])));
     }
@@ -50,7 +53,7 @@ Status OpsAllReduce::Execute(std::span<MergePart* const> parts) {
   if (count == 0) return OkStatus();
   TUTTI_ASSIGN_OR_RETURN(
       const std::vector<Ref<Tensor>> reduced,
-      strategy_.given_ops()->ReduceTensors({strategy_, options_, "all_reduce"}, op_,
+      strategy_.given_ops()->ReduceTensors({strategy_, options, "all_reduce"}, op_,
                                            std::move(tensors), /*destinations=*/nullptr));
   for (MergePart* part : parts) {
     for (size_t i = 0; i < count; ++i) {

@@ -19,8 +19,7 @@ class Strategy;
 
 class OpsAllReduce final : public MergePart {
  public:
-  // Outputs are this replica's own, of the inputs' dtypes and shapes. All outlive the part. `op` is
-  // SUM or MEAN.
+  // Outputs are this replica's own, of the inputs' dtypes and shapes. All outlive the part.
   OpsAllReduce(Strategy& strategy, ReduceOp op, std::span<const Tensor* const> inputs,
                std::span<Tensor* const> outputs, const CollectiveOptions& options)
       : strategy_(strategy), op_(op), inputs_(inputs), outputs_(outputs), options_(options) {}

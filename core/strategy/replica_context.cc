@@ -111,7 +111,7 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
     return value.WithLeaves(std::move(leaves));
   }
-  if (strategy()->given_ops() != nullptr && (op == ReduceOp::kSum || op == ReduceOp::kMean)) {
+  if (strategy()->given_ops() != nullptr) {
     if (TensorsAreObserved()) TUTTI_RETURN_IF_ERROR(ObserveLeaves("all_reduce", value));
     OpsAllReduce part(*strategy(), op, inputs, outputs, Hinted(options));
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));

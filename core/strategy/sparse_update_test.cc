@@ -201,5 +201,60 @@ TEST_F(SparseUpdateTest, GatherTakesNoSlices) {
                     StatusCode::kInvalidArgument, {"all_gather: indexed slices", "at [1]"}));
 }
 
+TEST_F(SparseUpdateTest, AShapeThatLeavesSizesOpenLetsAssignmentsChangeThem) {
+  VariableOptions options;
+  options.name = "w";
+  options.shape = PartialShape::Unknown();
+  for (const Aggregation aggregation :
+       {Aggregation::kSum, Aggregation::kMean, Aggregation::kOnlyFirstReplica}) {
+    options.aggregation = aggregation;
+    const Ref<Strategy> strategy = Mirrored(2);
+    const Ref<Variable> variable =
+        Variable::Create(strategy, *Tensor::Vector<float>({1}), options).value();
+    EXPECT_EQ(variable->shape(), PartialShape::Unknown());
+    const Ref<Tensor> held = variable->copy_ref(0);
+    MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+              const Ref<Tensor> value = Tensor::Vector<float>({2, 4});
+              TUTTI_RETURN_IF_ERROR(variable->Assign(&replica, *value, CallOptions()));
+              TUTTI_RETURN_IF_ERROR(variable->AssignAdd(&replica, *value, CallOptions()));
+              return Value::None();
+            }));
+    const char* expected =
+        aggregation == Aggregation::kSum ? "float32[2] [8 16]" : "float32[2] [4 8]";
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(variable->copy_ref(i)->ToString(), expected);
+    EXPECT_EQ(held->ToString(), "float32[1] [1]");
+    EXPECT_TRUE(Fails(variable->AssignAdd(nullptr, *Tensor::Scalar<float>(1), {}),
+                      StatusCode::kInvalidArgument, {"'w'", "[2]", "[]", "not added"}));
+    EXPECT_EQ(variable->Read(nullptr, {}).value()->ToString(), expected);
+    EXPECT_TRUE(Fails(variable->Data(nullptr).status(), StatusCode::kInvalidArgument,
+                      {"changing shapes"}));
+    IndexedSlices slices;
+    slices.values = Tensor::Vector<float>({1});
+    slices.indices = Tensor::Vector<int64_t>({1});
+    ASSERT_TRUE(variable->Scatter(ScatterOp::kUpdate, nullptr, slices, {}).ok());
+    EXPECT_EQ(variable->copy_ref(1)->Slice(1, 2)->ToString(), "float32[1] [1]");
+    ASSERT_TRUE(variable->Assign(nullptr, *Tensor::Vector<float>({7}), {}).ok());
+    EXPECT_TRUE(Fails(variable->Scatter(ScatterOp::kUpdate, nullptr, slices, {}),
+                      StatusCode::kInvalidArgument, {"'w'", "1"}));
+  }
+}
+
+TEST_F(SparseUpdateTest, CreationsInReplicasCompareTheShapesThatAreGiven) {
+  const Ref<Strategy> strategy = Mirrored(2);
+  const Status status = RunStatus(
+      strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+        VariableOptions options;
+        options.name = "w";
+        if (replica.replica_id() == 1) options.shape = PartialShape({-1});
+        TUTTI_RETURN_IF_ERROR(
+            Variable::CreateIn(replica, *Tensor::Vector<float>({1}), options, CallOptions())
+                .status());
+        return Value::None();
+      }));
+  EXPECT_TRUE(Fails(status, StatusCode::kInvalidArgument,
+                    {"replica 0 makes 'w' float32[1], ON_WRITE",
+                     "replica 1 makes 'w' float32[1] of shape [?]"}));
+}
+
 }  // namespace
 }  // namespace tutti

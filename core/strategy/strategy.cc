@@ -411,11 +411,12 @@ Status Strategy::CheckPlainReduce(ReduceOp op, const Leaf& leaf, std::string_vie
 
 Status Strategy::CheckPlainReduce(ReduceOp op, const Tensor& tensor,
                                   std::string_view label) const {
-  if (op != ReduceOp::kSum || num_replicas_in_sync() == 1) return OkStatus();
+  const bool changes_one = op == ReduceOp::kSum || op == ReduceOp::kProd || op == ReduceOp::kBitXor;
+  if (!changes_one || num_replicas_in_sync() == 1) return OkStatus();
   return InvalidArgument(
-      "{} is one value for all {} replicas, {}: its SUM is not defined; reduce what run "
+      "{} is one value for all {} replicas, {}: its {} is not defined; reduce what run "
       "returned, or use MEAN",
-      label, num_replicas_in_sync(), tensor.SpecString());
+      label, num_replicas_in_sync(), tensor.SpecString(), ReduceOpName(op));
 }
 
 Result<Ref<Value>> Strategy::Gather(const Value& given, int64_t axis,

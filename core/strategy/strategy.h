@@ -26,7 +26,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -199,6 +201,11 @@ class Strategy final : public Closable {
   // ReduceTo, or a tuple or list of names.
   Result<Ref<Value>> UpdateNonSlot(const Value& colocate_with, Function& fn, const Value* args,
                                    bool group, const CallOptions& options);
+  // The variable that `component` is a copy of, by its memory; NOT_FOUND for what is none.
+  Result<Ref<Variable>> FindVariable(const Tensor& component) const;
+  // For Variable: its life.
+  void AddVariable(Variable* variable);
+  void RemoveVariable(Variable* variable) noexcept;
   // OK for a variable of this strategy, else INVALID_ARGUMENT.
   Status CheckOwns(const Variable& variable, std::string_view what) const;
 
@@ -287,6 +294,9 @@ class Strategy final : public Closable {
   CommunicationHints hints_;             // likewise
   std::atomic<uint32_t> told_of_{0};     // a bit per CommunicationImplementation
   const std::unique_ptr<ReplicaRunner> runner_;
+
+  mutable std::mutex variables_mutex_;  // guards variables_
+  std::set<Variable*> variables_;       // those that live
 };
 
 }  // namespace tutti

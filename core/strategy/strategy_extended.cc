@@ -293,6 +293,29 @@ Result<Ref<Value>> Strategy::UpdateOn(std::span<const Ref<Device>> devices,
   return AsMirrored(*joined);
 }
 
+// ---- Variables by their copies. ----
+
+void Strategy::AddVariable(Variable* variable) {
+  const std::lock_guard<std::mutex> lock(variables_mutex_);
+  variables_.insert(variable);
+}
+
+void Strategy::RemoveVariable(Variable* variable) noexcept {
+  const std::lock_guard<std::mutex> lock(variables_mutex_);
+  variables_.erase(variable);
+}
+
+Result<Ref<Variable>> Strategy::FindVariable(const Tensor& component) const {
+  const std::lock_guard<std::mutex> lock(variables_mutex_);
+  for (Variable* variable : variables_) {
+    // One that is ending waits for this lock.
+    if (variable->HasCopy(component) && variable->TryRetain()) {
+      return Ref<Variable>::Adopt(variable);
+    }
+  }
+  return NotFound("{} is no copy of a variable of strategy {}", component.SpecString(), name());
+}
+
 // ---- What cross-device ops are used for. ----
 
 void Strategy::NoteUse(std::string_view what, ReduceOp op, const Tensor& tensor) {
@@ -319,7 +342,8 @@ std::string Strategy::Explain() const {
   if (!given_ops_) return text + "reductions: AllReduce, for all tensors\n";
   text += Format("reductions: {}, as given", given_ops_->Describe());
   const std::string uses = uses_->ToString();
-  return text + (uses.empty() ? "; for no tensor so far\n" : "; so far for\n" + uses);
+  text += uses.empty() ? "; for no tensor so far\n" : "; so far for\n" + uses;
+  return text + "gathers, of indexed slices and texts too: by the library\n";
 }
 
 }  // namespace tutti

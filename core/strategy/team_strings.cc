@@ -3,8 +3,10 @@
 #include "core/strategy/team_strings.h"
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -53,6 +55,29 @@ Result<Ref<Tensor>> BroadcastStrings(TeamChannel& team, const TeamLabel& label,
                                label.ToString(), views.size(), tensor.shape().ToString()));
   }
   return Tensor::FromStrings(tensor.shape(), views);
+}
+
+Result<Ref<Tensor>> BroadcastOfWorker0(TeamChannel& team, const TeamLabel& label,
+                                       const CallOptions& call, const Tensor& tensor) {
+  std::string mine;
+  for (const int64_t dim : tensor.shape().dims()) mine += Format("{} ", dim);
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                         team.Exchange(label, OkStatus(), std::move(mine), call));
+  std::istringstream sizes(all[0]);
+  std::vector<int64_t> dims;
+  for (int64_t dim = 0; sizes >> dim;) dims.push_back(dim);
+  const auto read = [&]() -> Result<Ref<Tensor>> {
+    if (team.worker() == 0) return tensor.Copy();
+    TUTTI_ASSIGN_OR_RETURN(const PartialShape partial,
+                           PartialShape::Create(dims.data(), dims.size()));
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, partial.ToShape());
+    return Tensor::Create(tensor.dtype(), shape);
+  };
+  Result<Ref<Tensor>> made = read();
+  if (!made.ok()) return team.Abort(std::move(made).status());
+  if (tensor.dtype() == DType::kBytes) return BroadcastStrings(team, label, call, **made);
+  TUTTI_RETURN_IF_ERROR(team.Broadcast(label, call, made->get()));
+  return made;
 }
 
 }  // namespace tutti

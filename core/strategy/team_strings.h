@@ -15,6 +15,10 @@ namespace tutti {
 Result<Ref<Tensor>> BroadcastStrings(TeamChannel& team, const TeamLabel& label,
                                      const CallOptions& call, const Tensor& tensor);
 
+// The same of numbers: worker 0's tensor, of a shape that the others do not know.
+Result<Ref<Tensor>> BroadcastOfWorker0(TeamChannel& team, const TeamLabel& label,
+                                       const CallOptions& call, const Tensor& tensor);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_STRATEGY_TEAM_STRINGS_H_

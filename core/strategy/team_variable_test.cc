@@ -247,6 +247,32 @@ TEST_P(TeamVariableTest, ByteStringsAreThoseOfWorkerZero) {
   });
 }
 
+TEST_P(TeamVariableTest, AnOpenShapeIsWorkerZerosWhereItsValueIs) {
+  TestJob job(GetParam().workers, GetParam().replicas);
+  job.OnWorkers([&](TestWorker& worker) {
+    for (const Aggregation aggregation : {Aggregation::kOnlyFirstReplica, Aggregation::kSum}) {
+      VariableOptions options;
+      options.name = "open";
+      options.aggregation = aggregation;
+      options.shape = PartialShape({-1});
+      const Ref<Variable> open =
+          Variable::Create(worker.strategy, *Tensor::Vector<float>({1}), options).value();
+      const bool sum = aggregation == Aggregation::kSum;
+      const Result<Ref<Value>> result =
+          worker.Run(ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+            // Of the first replica's alone the others' shapes say nothing.
+            const Ref<Tensor> own =
+                sum || replica.replica_id() == 0 ? Filled(3, 1) : Filled(2, 5);
+            TUTTI_RETURN_IF_ERROR(open->Assign(&replica, *own, {}));
+            return Value::None();
+          }));
+      ASSERT_TRUE(result.ok()) << result.status().ToString();
+      const Ref<Tensor> expected = Filled(3, sum ? static_cast<float>(total()) : 1.0f);
+      EXPECT_EQ(open->Read(nullptr, {}).value()->ToString(), expected->ToString());
+    }
+  });
+}
+
 TEST_P(TeamVariableTest, SlicesAreReducedAndJoinedOverAllWorkers) {
   TestJob job(GetParam().workers, GetParam().replicas);
   job.OnWorkers([&](TestWorker& worker) {

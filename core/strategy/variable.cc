@@ -16,6 +16,7 @@
 
 #include "core/strategy/variable.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/callback_scope.h"
@@ -32,6 +33,7 @@
 #include "core/strategy/variable_update.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/open_shape_sink.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor_observer.h"
 
@@ -111,10 +113,7 @@ Result<Ref<Tensor>> Variable::ReadCopy(size_t i) const {
   Copy& copy = *copies_[i];
   std::lock_guard<std::mutex> lock(copy.mutex);
   if (dtype_ == DType::kBytes) return copy.view;
-  TensorOptions memory;
-  memory.zeroed = false;
-  memory.account = &strategy_->environment().memory();
-  return copy.storage->Copy(memory);
+  return NewMemory(*copy.storage);
 }
 
 Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
@@ -159,6 +158,7 @@ Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {
     values.push_back(std::move(value));
   }
   if (aggregation_ == Aggregation::kOnlyFirstReplica) {
+    if (!shape_.IsFullyKnown()) return BroadcastOfWorker0(team, label, options, *values[0]);
     if (dtype_ == DType::kBytes) return BroadcastStrings(team, label, options, *values[0]);
     TUTTI_RETURN_IF_ERROR(team.Broadcast(label, options, values[0].get()));
     return std::move(values[0]);
@@ -185,19 +185,29 @@ Result<Ref<Tensor>> Variable::Read(const Context* context, const CallOptions& op
 
 Result<const Tensor*> Variable::Data(const Context* context) const {
   TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> updated, FindUpdated(context, "data"));
-  if (updated.has_value()) return copies_[*updated]->view.get();
+  if (updated.has_value() && !moves()) return copies_[*updated]->view.get();
   TUTTI_ASSIGN_OR_RETURN(const ReplicaContext* replica, FindReplica(context, "data"));
-  if (dtype_ == DType::kBytes) {
-    return InvalidArgument(
-        "data: variable '{}' holds byte strings, which have no memory that stays; read it", name());
+  if (moves()) {
+    return InvalidArgument("data: variable '{}' holds {}, which have no memory that stays; read it",
+                           name(),
+                           dtype_ == DType::kBytes ? "byte strings" : "values of changing shapes");
   }
   return copies_[replica == nullptr ? 0 : CopyOf(replica->local_replica())]->view.get();
 }
 
 Ref<Tensor> Variable::copy_ref(size_t i) const {
-  if (dtype_ != DType::kBytes) return copies_[i]->view;
+  if (!moves()) return copies_[i]->view;
   std::lock_guard<std::mutex> lock(copies_[i]->mutex);
   return copies_[i]->view;
+}
+
+bool Variable::HasCopy(const Tensor& component) const {
+  if (component.dtype() != dtype_ || component.num_elements() == 0) return false;
+  return std::any_of(copies_.begin(), copies_.end(), [&](const std::unique_ptr<Copy>& copy) {
+    std::lock_guard<std::mutex> lock(copy->mutex);
+    return component.data() == copy->storage->data() &&
+           component.shape() == copy->storage->shape();
+  });
 }
 
 Distribution Variable::distribution() const {
@@ -227,9 +237,9 @@ Status Variable::CheckTensor(Write write, const Tensor& tensor) const {
                            WriteName(write), name(), DTypeName(dtype_), DTypeName(tensor.dtype()))
         .With("dtype", DTypeName(dtype_));
   }
-  if (tensor.shape() != shape_) {
+  if (!shape_.IsMoreGeneralThan(tensor.shape())) {
     return InvalidArgument("{}: variable '{}' has shape {}, the tensor {}; a variable keeps the "
-                           "shape of its initial value",
+                           "shape of its initial value, but for sizes that shape= leaves open",
                            WriteName(write), name(), shape_.ToString(), tensor.shape().ToString());
   }
   if (write != Write::kAssign && !IsNumeric(dtype_)) {
@@ -252,28 +262,51 @@ bool LiesIn(const Tensor& tensor, const Tensor& storage) {
 }  // namespace
 
 Result<Ref<Tensor>> Variable::Detached(const Tensor& tensor) const {
-  // Byte strings are replaced, and nobody writes into those that somebody holds.
-  if (dtype_ == DType::kBytes) return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
+  // Nobody writes into memory that is replaced, and that somebody holds.
+  if (moves()) return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
   for (const std::unique_ptr<Copy>& copy : copies_) {
     if (LiesIn(tensor, *copy->storage)) return tensor.Copy();
   }
   return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
 }
 
-Status Variable::AssignStrings(size_t i, const Tensor& tensor) {
+Shape Variable::ShapeOfCopy(size_t i) const {
+  std::lock_guard<std::mutex> lock(copies_[i]->mutex);
+  return copies_[i]->storage->shape();
+}
+
+Result<Ref<Tensor>> Variable::NewMemory(const Tensor& tensor) const {
   TensorOptions memory;
+  memory.zeroed = false;
   memory.account = &strategy_->environment().memory();
-  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> strings, tensor.Copy(memory));
-  Ref<Tensor> view = ReadOnly(strings);
+  return tensor.Copy(memory);
+}
+
+Status Variable::Replace(Write write, size_t i, const Tensor& tensor) {
   Copy& copy = *copies_[i];
   std::lock_guard<std::mutex> lock(copy.mutex);
-  copy.storage = std::move(strings);
+  Ref<Tensor> made;
+  if (write == Write::kAssign) {
+    TUTTI_ASSIGN_OR_RETURN(made, NewMemory(tensor));
+  } else {
+    if (tensor.shape() != copy.storage->shape()) {
+      return InvalidArgument("{}: variable '{}' holds a value of shape {}, the tensor has {}; it "
+                             "can be assigned another shape, not added one",
+                             WriteName(write), name(), copy.storage->shape().ToString(),
+                             tensor.shape().ToString());
+    }
+    const BinaryOp op = write == Write::kAdd ? BinaryOp::kAdd : BinaryOp::kSub;
+    TUTTI_ASSIGN_OR_RETURN(made, NewMemory(*copy.storage));
+    TUTTI_RETURN_IF_ERROR(BinaryInPlace(op, made.get(), tensor));
+  }
+  Ref<Tensor> view = ReadOnly(made);
+  copy.storage = std::move(made);
   copy.view = std::move(view);
-  return OkStatus();
+  return TensorsAreObserved() && dtype_ != DType::kBytes ? ObserveCopy(write, i) : OkStatus();
 }
 
 Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
-  if (dtype_ == DType::kBytes) return AssignStrings(i, tensor);
+  if (moves()) return Replace(write, i, tensor);
   TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand, Detached(tensor));
   Copy& copy = *copies_[i];
   std::lock_guard<std::mutex> lock(copy.mutex);
@@ -395,7 +428,10 @@ std::string Variable::ToString() const {
 
 Status Variable::Save(std::string_view prefix, SaveSink* sink) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, Read(nullptr, sink->call_options()));
-  return sink->PutTensor(prefix, std::move(value));
+  TUTTI_RETURN_IF_ERROR(sink->PutTensor(prefix, std::move(value)));
+  auto* const open = dynamic_cast<OpenShapeSink*>(sink);
+  if (open != nullptr && !shape_.IsFullyKnown()) open->PutOpenShape(prefix, shape_);
+  return OkStatus();
 }
 
 Status Variable::Restore(std::string_view prefix, RestoreSource* source) {

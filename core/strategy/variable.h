@@ -64,7 +64,9 @@ struct VariableOptions {
   Aggregation aggregation = Aggregation::kNone;
   std::optional<bool> trainable;  // unset: true, false for ON_READ
   Ref<Device> device;  // of the default strategy's; null, and under others: the strategy's own
-  PartialShape shape;             // what the initial value has to fit; unknown: anything does
+  // What every value has to fit; unset: the initial value's shape. One that leaves sizes open lets
+  // assignments change them.
+  std::optional<PartialShape> shape;
 };
 
 class Variable final : public RefCounted, public Printable, public Saveable {
@@ -91,10 +93,11 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   // aggregation NONE and several replicas).
   Result<Ref<Tensor>> Read(const Context* context, const CallOptions& options) const;
   // The live memory of this replica's copy (outside: of the first), read-only; as long-lived as the
-  // variable. INVALID_ARGUMENT for byte strings, which move when they are assigned.
+  // variable. INVALID_ARGUMENT for one that moves.
   Result<const Tensor*> Data(const Context* context) const;
 
-  // ---- Writing: `tensor` has the variable's dtype and shape ----
+  // ---- Writing: `tensor` has the variable's dtype and fits its shape; what is added or subtracted
+  // has the shape of the value ----
 
   Status Assign(Context* context, const Tensor& tensor, const CallOptions& options);
   Status AssignAdd(Context* context, const Tensor& tensor, const CallOptions& options);
@@ -112,7 +115,11 @@ class Variable final : public RefCounted, public Printable, public Saveable {
 
   const std::string& name() const { return copies_[0]->name; }
   DType dtype() const { return dtype_; }
-  const Shape& shape() const { return shape_; }
+  // What every value fits.
+  const PartialShape& shape() const { return shape_; }
+  // Whether each write puts new memory in the place of the old: of byte strings, and where the
+  // shape leaves sizes open.
+  bool moves() const { return dtype_ == DType::kBytes || !shape_.IsFullyKnown(); }
   Synchronization synchronization() const { return synchronization_; }
   Aggregation aggregation() const { return aggregation_; }
   bool trainable() const { return trainable_; }
@@ -121,10 +128,12 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Distribution distribution() const;
 
   size_t num_copies() const { return copies_.size(); }
-  // The live memory of a copy, read-only; not of byte strings, which move when they are assigned.
+  // The live memory of a copy, read-only; not of a variable that moves.
   const Tensor& copy(size_t i) const { return *copies_[i]->view; }
-  // The same; of byte strings those that it has now.
+  // The same; of a variable that moves what it holds now.
   Ref<Tensor> copy_ref(size_t i) const;
+  // Whether a copy lies in the memory of `component`, with its dtype and shape.
+  bool HasCopy(const Tensor& component) const;
   const std::string& copy_name(size_t i) const { return copies_[i]->name; }
   // What copy `i` holds now, copied under its lock.
   Result<Ref<Tensor>> ReadCopy(size_t i) const;
@@ -151,7 +160,7 @@ class Variable final : public RefCounted, public Printable, public Saveable {
     std::string name;
     std::string device;
     std::mutex mutex;     // guards the elements, but for readers of the live memory
-    Ref<Tensor> storage;  // of this copy alone; byte strings come with one of their own each time
+    Ref<Tensor> storage;  // of this copy alone; where it moves, a new one each time
     Ref<Tensor> view;     // the same memory, read-only
   };
 
@@ -167,7 +176,11 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   Status UpdateCopy(Write write, size_t i, const Tensor& tensor);
   // Shows what copy `i` holds after a write to the observer; the caller has the copy's lock.
   Status ObserveCopy(Write write, size_t i) const;
-  Status AssignStrings(size_t i, const Tensor& tensor);
+  // The write to a copy of a variable that moves.
+  Status Replace(Write write, size_t i, const Tensor& tensor);
+  Status ReplaceRows(ScatterOp op, std::span<const IndexedSlices> slices, size_t i);
+  Result<Ref<Tensor>> NewMemory(const Tensor& tensor) const;
+  Shape ShapeOfCopy(size_t i) const;
   // Slices that CheckScatter has passed.
   Status ScatterCopies(ScatterOp op, const IndexedSlices& slices, size_t first, size_t last);
   static Ref<Tensor> ReadOnly(const Ref<Tensor>& storage);
@@ -197,7 +210,7 @@ class Variable final : public RefCounted, public Printable, public Saveable {
 
   const Ref<Strategy> strategy_;
   const DType dtype_;
-  const Shape shape_;
+  const PartialShape shape_;
   const Synchronization synchronization_;
   const Aggregation aggregation_;
   const bool trainable_;

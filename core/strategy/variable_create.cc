@@ -19,13 +19,13 @@ namespace tutti {
 Variable::Variable(Ref<Strategy> strategy, const Tensor& initial, const VariableOptions& options)
     : strategy_(std::move(strategy)),
       dtype_(initial.dtype()),
-      shape_(initial.shape()),
+      shape_(options.shape.value_or(initial.shape())),
       synchronization_(options.synchronization == Synchronization::kAuto ? Synchronization::kOnWrite
                                                                          : options.synchronization),
       aggregation_(options.aggregation),
       trainable_(options.trainable.value_or(synchronization_ != Synchronization::kOnRead)) {}
 
-Variable::~Variable() = default;
+Variable::~Variable() { strategy_->RemoveVariable(this); }
 
 namespace {
 
@@ -57,11 +57,11 @@ Status CheckOptions(const Strategy& strategy, const Tensor& initial,
         "trainable=false",
         options.name);
   }
-  if (!options.shape.IsMoreGeneralThan(initial.shape())) {
+  if (options.shape.has_value() && !options.shape->IsMoreGeneralThan(initial.shape())) {
     return InvalidArgument(
         "variable '{}': the initial value has shape {}, which the shape {} that was given does not "
         "fit",
-        options.name, initial.shape().ToString(), options.shape.ToString());
+        options.name, initial.shape().ToString(), options.shape->ToString());
   }
   return OkStatus();
 }
@@ -73,7 +73,9 @@ std::string Variable::Describe(const Tensor& initial, const VariableOptions& opt
                                               ? Synchronization::kOnWrite
                                               : options.synchronization;
   const bool trainable = options.trainable.value_or(synchronization != Synchronization::kOnRead);
-  return Format("'{}' {}, {}, aggregation {}{}", options.name, initial.SpecString(),
+  const bool is_open = options.shape.has_value() && !options.shape->IsFullyKnown();
+  return Format("'{}' {}{}, {}, aggregation {}{}", options.name, initial.SpecString(),
+                is_open ? " of shape " + options.shape->ToString() : std::string(),
                 SynchronizationName(synchronization), AggregationName(options.aggregation),
                 trainable ? ", trainable" : ", not trainable");
 }
@@ -111,6 +113,7 @@ Result<Ref<Variable>> Variable::Make(Ref<Strategy> strategy, const Tensor& initi
                                      const VariableOptions& options, const CallOptions& call) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Variable> variable,
                          MakeAndAgree(std::move(strategy), initial, options, call));
+  variable->strategy_->AddVariable(variable.get());
   if (PlacementsAreLogged()) {
     const std::string what = Format("variable '{}' {}", options.name, initial.SpecString());
     LogStrategyPlacement(*variable->strategy_, what, "a copy for each replica");
@@ -140,7 +143,9 @@ Result<Ref<Variable>> Variable::MakeAndAgree(Ref<Strategy> strategy, const Tenso
   if (initial.dtype() == DType::kBytes) {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> strings,
                            BroadcastStrings(*team, label, call, initial));
-    for (size_t i = 0; i < n; ++i) TUTTI_RETURN_IF_ERROR(variable->AssignStrings(i, *strings));
+    for (size_t i = 0; i < n; ++i) {
+      TUTTI_RETURN_IF_ERROR(variable->Replace(Write::kAssign, i, *strings));
+    }
     return variable;
   }
   Tensor* first = variable->copies_[0]->storage.get();

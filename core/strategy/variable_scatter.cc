@@ -62,6 +62,12 @@ Status VariableScatter::Execute(std::span<MergePart* const> parts) {
     TUTTI_RETURN_IF_ERROR(JoinOverTeam(*team));
     bytes = own_plan_.slices[0].values->byte_size();
   }
+  if (variable_.moves()) {
+    for (size_t i = 0; i < variable_.num_copies(); ++i) {
+      TUTTI_RETURN_IF_ERROR(variable_.ReplaceRows(op_, own_plan_.slices, i));
+    }
+    return OkStatus();
+  }
   for (const auto& copy : variable_.copies_) own_plan_.locks.emplace_back(copy->mutex);
   has_shares_ = parts.size() > 1 && bytes >= kShareBytes;
   if (has_shares_) {
@@ -95,9 +101,29 @@ Status Variable::ScatterCopies(ScatterOp op, const IndexedSlices& slices, size_t
   IndexedSlices own = slices;
   TUTTI_ASSIGN_OR_RETURN(own.values, Detached(*slices.values));
   for (size_t i = first; i < last; ++i) {
+    if (moves()) {
+      TUTTI_RETURN_IF_ERROR(ReplaceRows(op, {&own, 1}, i));
+      continue;
+    }
     std::lock_guard<std::mutex> lock(copies_[i]->mutex);
     ScatterRows(op, own, 0, shape_.dim(0), copies_[i]->storage.get());
   }
+  return OkStatus();
+}
+
+Status Variable::ReplaceRows(ScatterOp op, std::span<const IndexedSlices> slices, size_t i) {
+  Copy& copy = *copies_[i];
+  std::lock_guard<std::mutex> lock(copy.mutex);
+  // Its shape may be another one by now.
+  const Shape& shape = copy.storage->shape();
+  const std::string what = Format("{} of variable '{}'", ScatterOpName(op), name());
+  for (const IndexedSlices& part : slices) {
+    TUTTI_RETURN_IF_ERROR(CheckScatter(op, dtype_, shape, part, what));
+  }
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> made, NewMemory(*copy.storage));
+  for (const IndexedSlices& part : slices) ScatterRows(op, part, 0, shape.dim(0), made.get());
+  copy.view = ReadOnly(made);
+  copy.storage = std::move(made);
   return OkStatus();
 }
 
@@ -108,12 +134,14 @@ Status Variable::Scatter(ScatterOp op, Context* context, const IndexedSlices& sl
   TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> updated, FindUpdated(context, what));
   if (updated.has_value()) {
     TUTTI_RETURN_IF_ERROR(
-        CheckScatter(op, dtype_, shape_, slices, Format("{} of variable '{}'", what, name())));
+        CheckScatter(op, dtype_, ShapeOfCopy(*updated), slices,
+                     Format("{} of variable '{}'", what, name())));
     return ScatterCopies(op, slices, *updated, *updated + 1);
   }
   TUTTI_ASSIGN_OR_RETURN(ReplicaContext * replica, FindReplica(context, what));
-  TUTTI_RETURN_IF_ERROR(
-      CheckScatter(op, dtype_, shape_, slices, Format("{} of variable '{}'", what, name())));
+  const size_t own = replica == nullptr ? 0 : CopyOf(replica->local_replica());
+  TUTTI_RETURN_IF_ERROR(CheckScatter(op, dtype_, ShapeOfCopy(own), slices,
+                                     Format("{} of variable '{}'", what, name())));
   const bool on_read = synchronization_ == Synchronization::kOnRead;
   if (replica != nullptr) {
     // A merge function that used a replica's context would wait for itself.

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/strategy/cross_device_ops.h"
+#include "core/strategy/cross_replica_reduce.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/observed_team.h"
 #include "core/strategy/team_channel.h"
@@ -33,14 +34,21 @@ Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
   const TeamLabel label{what, variable_.name(), AggregationName(variable_.aggregation_)};
   if (variable_.aggregation_ == Aggregation::kOnlyFirstReplica) {
     // Only worker 0's counts; the others receive it in memory of their own.
+    if (!variable_.shape_.IsFullyKnown()) {
+      TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
+                             BroadcastOfWorker0(team, label, options_, *own_plan_.operands[0]));
+      return variable_.dtype_ == DType::kBytes
+                 ? OkStatus()
+                 : ObserveOfWorker0(team, label, *own_plan_.operands[0]);
+    }
     if (variable_.dtype_ == DType::kBytes) {
       TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
                              BroadcastStrings(team, label, options_, *own_plan_.operands[0]));
       return OkStatus();
     }
     if (team.worker() != 0) {
-      TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
-                             Tensor::Create(variable_.dtype_, variable_.shape_));
+      TUTTI_ASSIGN_OR_RETURN(const Shape shape, variable_.shape_.ToShape());
+      TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0], Tensor::Create(variable_.dtype_, shape));
     }
     TUTTI_RETURN_IF_ERROR(team.Broadcast(label, options_, own_plan_.operands[0].get()));
     return ObserveOfWorker0(team, label, *own_plan_.operands[0]);
@@ -53,9 +61,13 @@ Status VariableUpdate::FoldOverTeam(TeamChannel& team) {
   return OkStatus();
 }
 
-Status VariableUpdate::FoldByOps(CrossDeviceOps& ops) {
+Status VariableUpdate::FoldByOps(CrossDeviceOps& ops, std::span<MergePart* const> parts) {
   const std::string what = Describe();
-  const CollectiveOptions options(options_);
+  CollectiveOptions options(options_);
+  for (MergePart* part : parts) {
+    options.deadline = Deadline::Earlier(options.deadline,
+                                         static_cast<VariableUpdate*>(part)->options_.deadline);
+  }
   const CrossDeviceCall call{*variable_.strategy_, options, what};
   const Ref<Value> destinations =
       Value::OfLeaf(Leaf(LeafKind::kVariable, Ref<Variable>::Retain(&variable_)));
@@ -98,11 +110,18 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   } else if (variable_.dtype_ != DType::kBytes) {
     if (TensorsAreObserved()) TUTTI_RETURN_IF_ERROR(ObserveOperands());
     if (CrossDeviceOps* ops = variable_.strategy_->given_ops()) {
-      TUTTI_RETURN_IF_ERROR(FoldByOps(*ops));
+      TUTTI_RETURN_IF_ERROR(FoldByOps(*ops, parts));
     }
   }
-  if (variable_.dtype_ == DType::kBytes) {
-    // Nothing but to be assigned one replica's.
+  if (variable_.moves()) {
+    if (own_plan_.operands.size() > 1) {
+      std::vector<const Tensor*> pointers;
+      for (const Ref<Tensor>& operand : own_plan_.operands) pointers.push_back(operand.get());
+      TUTTI_RETURN_IF_ERROR(CheckSameAcrossReplicas(pointers, Describe()));
+      TUTTI_ASSIGN_OR_RETURN(own_plan_.operands[0],
+                             Reduce(sum ? ReduceOp::kSum : ReduceOp::kMean, pointers));
+    }
+    // Byte strings: nothing but to be assigned one replica's.
     return variable_.UpdateAllCopies(write_, *own_plan_.operands[0]);
   }
   const bool observed = TensorsAreObserved() || (team != nullptr && team->observed());

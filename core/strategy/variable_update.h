@@ -61,7 +61,7 @@ class VariableUpdate final : public MergePart {
   // Shows the replicas' tensors to the observer, where there is one worker.
   Status ObserveOperands() const;
   // The same by the strategy's cross-device ops.
-  Status FoldByOps(CrossDeviceOps& ops);
+  Status FoldByOps(CrossDeviceOps& ops, std::span<MergePart* const> parts);
   // Folds and writes elements [begin, end).
   void UpdateRange(const Plan& plan, int64_t begin, int64_t end) const;
 

@@ -12,13 +12,14 @@ import (
 // (StrategyOptions). A program's own run in cross-replica context, possibly on several threads at
 // once, where Run and collectives are ErrFailedPrecondition. What they give has the dtype and shape
 // of the replicas' values, one tensor or, for several destinations, a per-replica value; anything
-// else is ErrInvalidArgument for who asked. Past the deadline of the call their result is
-// ErrDeadlineExceeded. Strategy and values end with the function; nothing is kept of what it gives.
+// else is ErrInvalidArgument for who asked. At the deadline of the call who asked gets
+// ErrDeadlineExceeded, and what they give later is dropped. Strategy and values end with the
+// function; nothing is kept of what it gives.
 // Those of the library are made by NewReductionToOneDevice and its like; Reduce, BatchReduce and
 // Broadcast use either kind.
 type CrossDeviceOps interface {
-	// ReduceImplementation is op, Sum or Mean, of value, a tensor of each replica, on destinations,
-	// of which ReduceTo says what they are.
+	// ReduceImplementation is op, Sum or Mean or what an AllReduce of replicas asks for, of value, a
+	// tensor of each replica, on destinations, of which ReduceTo says what they are.
 	ReduceImplementation(strategy *Strategy, op ReduceOp, value, destinations Value,
 		options CommunicationOptions) (Value, error)
 }
@@ -234,7 +235,7 @@ func reduceBatch(ops CrossDeviceOps, strategy *Strategy, op ReduceOp, pairs []Va
 	return results, nil
 }
 
-// Reduce is Sum or Mean by ops of what the replicas of a strategy have, on the destinations, of
+// Reduce is op by ops of what the replicas of a strategy have, on the destinations, of
 // which ReduceTo says what they are: a tensor on one device, mirrored on several. It is to be
 // called where Reduce of a Strategy is, or in an update.
 func Reduce(ctx context.Context, ops CrossDeviceOps, strategy *Strategy, op ReduceOp, value,

@@ -126,7 +126,8 @@ func WithDevice(ctx context.Context, text string) (context.Context, error) {
 	return context.WithValue(ctx, deviceKey{}, spec), nil
 }
 
-// CurrentDevice is the device scope of ctx, nil without one.
+// CurrentDevice is the device scope of ctx, nil without one: a replica's or an update's context is
+// one of its device.
 func CurrentDevice(ctx context.Context) *DeviceSpec {
 	if ctx == nil {
 		return nil

@@ -2,6 +2,8 @@ package tutti
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -75,6 +77,41 @@ func TestWhatIsMadeInAScopeLiesThere(t *testing.T) {
 			t.Fatal(name, err)
 		}
 	}
+}
+
+func TestAReplicaFunctionBeginsOnItsReplicasDevice(t *testing.T) {
+	strategy := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1"))
+	defer strategy.Close()
+	outer := must[context.Context](t)(WithDevice(context.Background(), "CPU:3"))
+	result := must[Value](t)(strategy.Run(outer,
+		func(r *ReplicaContext, args Value) (Value, error) {
+			own := fmt.Sprintf("/device:CPU:%d", r.ReplicaID())
+			if got := CurrentDevice(r).String(); got != own {
+				return Value{}, fmt.Errorf("on %s, not on %s", got, own)
+			}
+			inner, err := WithDevice(r, "/job:train")
+			if err != nil {
+				return Value{}, err
+			}
+			if got := CurrentDevice(inner).String(); got != "/job:train"+own {
+				return Value{}, errors.New(got)
+			}
+			place, err := (*Runtime)(nil).Place(r)
+			if err != nil || !strings.HasSuffix(place, own) {
+				return Value{}, fmt.Errorf("%s, %w", place, err)
+			}
+			return Value{}, nil
+		}, Value{}))
+	defer result.Close()
+	plain := must[*Strategy](t)(DefaultStrategy())
+	defer plain.Close()
+	same := must[Value](t)(plain.Run(outer, func(r *ReplicaContext, args Value) (Value, error) {
+		if got := CurrentDevice(r).String(); got != "/device:CPU:3" {
+			return Value{}, errors.New(got)
+		}
+		return Value{}, nil
+	}, Value{}))
+	defer same.Close()
 }
 
 func TestWhatIsNotThereIsAnErrorOfWhatIsPlacedThere(t *testing.T) {

@@ -45,8 +45,39 @@ func (s *Strategy) NonSlotDevices(variables ...*Variable) ([]string, error) {
 // RequiresStaticShapes is false: shapes may differ from step to step.
 func (s *Strategy) RequiresStaticShapes() bool { return false }
 
-// ValueContainer is what a value is a part of: a variable for itself, else the value.
-func (s *Strategy) ValueContainer(value Value) Value { return value }
+// ValueContainer is what a value is a part of: the variable that a tensor of its Copies is one of,
+// by its memory, as a new value to be closed; else the value itself.
+func (s *Strategy) ValueContainer(value Value) Value {
+	if value.Kind() != KindTensor {
+		return value
+	}
+	tensor, err := value.Tensor()
+	if err != nil {
+		return value
+	}
+	defer tensor.Close()
+	pointer, err := s.use()
+	if err != nil {
+		return value
+	}
+	defer s.done()
+	component, err := tensor.use()
+	if err != nil {
+		return value
+	}
+	defer tensor.o.done()
+	var made uintptr
+	if err := check(native.Strategy_find_variable(pointer, component, &made)); err != nil {
+		return value
+	}
+	variable := ownVariable(made)
+	defer variable.Close()
+	container, err := OfVariable(variable)
+	if err != nil {
+		return value
+	}
+	return container
+}
 
 // CallForEachReplica is Run.
 func (s *Strategy) CallForEachReplica(ctx context.Context, fn ReplicaFunc,
@@ -168,8 +199,14 @@ func (u *UpdateContext) Value(key any) any {
 	if u == nil {
 		return nil
 	}
-	if key == (updateKey{}) {
+	switch key {
+	case updateKey{}:
 		return u
+	case deviceKey{}:
+		if spec, err := ParseDeviceSpec(u.Device()); err == nil {
+			return spec
+		}
+		return nil
 	}
 	return u.Context.Value(key)
 }

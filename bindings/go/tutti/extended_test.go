@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func perReplicaFloats(t *testing.T, strategy *Strategy, numbers ...float32) Value {
@@ -100,6 +101,32 @@ func TestValuesAreReducedToDevices(t *testing.T) {
 	expectError(t, err, ErrInvalidArgument, "destinations")
 	_, err = strategy.ReduceTo(nil, Sum, value, device(t, "CPU:7000"))
 	expectError(t, err, ErrInvalidArgument, "CPU:7000")
+}
+
+func TestTheContainerOfACopyIsItsVariable(t *testing.T) {
+	strategy := twoReplicas(t)
+	variable := newFloatVariable(t, strategy, 3, VariableOptions{Name: "w"})
+	_, copies, err := variable.Copies()
+	if err != nil || len(copies) != 2 {
+		t.Fatal(err)
+	}
+	for _, copied := range copies {
+		part := must[Value](t)(OfTensor(copied))
+		container := strategy.ValueContainer(part)
+		found := must[*Variable](t)(container.Variable())
+		if found.Name() != "w" {
+			t.Fatal(found)
+		}
+		found.Close()
+		container.Close()
+		part.Close()
+		copied.Close()
+	}
+	alike := must[Value](t)(OfScalar(float32(3)))
+	defer alike.Close()
+	if got := strategy.ValueContainer(alike); got.Kind() != KindTensor {
+		t.Fatal(got)
+	}
 }
 
 func TestSeveralArgumentsOfRunAreATuple(t *testing.T) {
@@ -274,6 +301,11 @@ func TestOpsOfAProgramReduceEverywhere(t *testing.T) {
 		if err := addTo(r, variable, own); err != nil {
 			return Value{}, err
 		}
+		largest, err := r.AllReduce(Max, own)
+		if err != nil {
+			return Value{}, err
+		}
+		largest.Close()
 		return r.AllReduce(Sum, own)
 	}, Value{}))
 	defer sums.Close()
@@ -282,14 +314,15 @@ func TestOpsOfAProgramReduceEverywhere(t *testing.T) {
 		t.Fatal(got)
 	}
 	told := must[string](t)(strategy.Explain())
-	for _, line := range []string{"lastOne, as given", "all_reduce SUM of float32[]: 1 time"} {
+	for _, line := range []string{"lastOne, as given", "all_reduce SUM of float32[]: 1 time",
+		"all_reduce MAX of float32[]: 1 time"} {
 		if !strings.Contains(told, line) {
 			t.Fatal(told)
 		}
 	}
 	ops.mutex.Lock()
 	if !reflect.DeepEqual(ops.asked, []string{"reduce", "reduce", "reduce", "broadcast", "reduce",
-		"reduce"}) {
+		"reduce", "reduce"}) {
 		t.Error(ops.asked)
 	}
 	ops.fails = invalidArgument("no ops today")
@@ -298,6 +331,103 @@ func TestOpsOfAProgramReduceEverywhere(t *testing.T) {
 	expectError(t, err, ErrInvalidArgument, "no ops today")
 	_, err = Reduce(nil, ops, strategy, Sum, value, value)
 	expectError(t, err, ErrInvalidArgument, "no ops today")
+}
+
+// wideOps give another shape than the replicas' values have.
+type wideOps struct{}
+
+func (wideOps) ReduceImplementation(strategy *Strategy, op ReduceOp, value, destinations Value,
+	options CommunicationOptions) (Value, error) {
+	tensor, err := TensorOf([]float32{1, 2})
+	if err != nil {
+		return Value{}, err
+	}
+	defer tensor.Close()
+	return OfTensor(tensor)
+}
+
+func TestBadInputIsNamed(t *testing.T) {
+	strategy := twoReplicas(t)
+	other := must[*Strategy](t)(NewMirroredStrategy("CPU:0", "CPU:1", "CPU:2"))
+	defer other.Close()
+	_, err := strategy.Reduce(nil, Sum, perReplicaFloats(t, other, 1, 2, 3))
+	expectError(t, err, ErrInvalidArgument, "3 components, and the strategy has 2 replicas")
+	value := perReplicaFloats(t, strategy, 1, 5)
+	_, err = strategy.Gather(nil, value, 1)
+	expectError(t, err, ErrInvalidArgument, "axis")
+	_, err = NewMirroredStrategy("CPU:0", "CPU:0")
+	expectError(t, err, ErrInvalidArgument, "name each device once")
+	_, err = NewMirroredStrategy("CPU:0", "GPU:77")
+	expectError(t, err, ErrInvalidArgument, "GPU:77")
+	_, err = Reduce(nil, wideOps{}, strategy, Sum, value, value)
+	expectError(t, err, ErrInvalidArgument, "expected float32[]")
+}
+
+// heldOps wait until the test lets them go.
+type heldOps struct {
+	letGo chan struct{}
+	ended sync.WaitGroup
+}
+
+func (h *heldOps) ReduceImplementation(strategy *Strategy, op ReduceOp, value, destinations Value,
+	options CommunicationOptions) (Value, error) {
+	h.ended.Add(1)
+	defer h.ended.Done()
+	<-h.letGo
+	parts, err := strategy.LocalResults(value)
+	if err != nil {
+		return Value{}, err
+	}
+	return parts[0], nil
+}
+
+func TestOpsThatDoNotComeBackFreeTheirCallersAtTheDeadline(t *testing.T) {
+	ops := &heldOps{letGo: make(chan struct{})}
+	func() {
+		strategy := must[*Strategy](t)(defaultRuntime.NewMirroredStrategy(nil,
+			StrategyOptions{Devices: []string{"CPU:0", "CPU:1"}, CrossDeviceOps: ops}))
+		defer strategy.Close()
+		value := perReplicaFloats(t, strategy, 1, 5)
+		variable := newFloatVariable(t, strategy, 4, VariableOptions{Name: "w",
+			Aggregation: AggregateSum})
+		own := must[Value](t)(OfScalar(float32(1)))
+		defer own.Close()
+		for part, call := range map[string]func(context.Context) error{
+			"reduce: tutti.heldOps": func(ctx context.Context) error {
+				_, err := strategy.Reduce(ctx, Sum, value)
+				return err
+			},
+			"all_reduce: tutti.heldOps": func(ctx context.Context) error {
+				_, err := strategy.Run(ctx, func(r *ReplicaContext, args Value) (Value, error) {
+					return r.AllReduce(Min, own)
+				}, Value{})
+				return err
+			},
+			"assign_add of variable 'w': tutti.heldOps": func(ctx context.Context) error {
+				_, err := strategy.Run(ctx, func(r *ReplicaContext, args Value) (Value, error) {
+					return Value{}, addTo(r, variable, own)
+				}, Value{})
+				return err
+			},
+		} {
+			// Where the replicas have not met by the deadline, the message is about that.
+			var err error
+			for limit := 20 * time.Millisecond; limit < time.Minute; limit *= 2 {
+				ctx, cancel := context.WithTimeout(context.Background(), limit)
+				err = call(ctx)
+				cancel()
+				if err == nil || strings.Contains(err.Error(), part) {
+					break
+				}
+			}
+			expectError(t, err, ErrDeadlineExceeded, part)
+		}
+		if got := copiesOf(t, strategy, variable); !reflect.DeepEqual(got, []float64{4, 4}) {
+			t.Fatal(got)
+		}
+	}()
+	close(ops.letGo)
+	ops.ended.Wait()
 }
 
 func TestTheLibrarysOpsReduce(t *testing.T) {

@@ -54,10 +54,29 @@ func (r *ReplicaContext) Value(key any) any {
 	if r == nil {
 		return nil
 	}
-	if key == (replicaKey{}) {
+	switch key {
+	case replicaKey{}:
 		return r
+	case deviceKey{}:
+		// The replica's, whatever scope Run was called in; but the default strategy runs there.
+		if outer := r.Context.Value(key); outer != nil && r.isOfDefaultStrategy() {
+			return outer
+		}
+		if spec, err := ParseDeviceSpec(r.Device()); err == nil {
+			return spec
+		}
+		return nil
 	}
 	return r.Context.Value(key)
+}
+
+func (r *ReplicaContext) isOfDefaultStrategy() bool {
+	strategy, err := r.Strategy()
+	if err != nil {
+		return false
+	}
+	defer strategy.Close()
+	return ask(strategy.object(), "", native.Strategy_type_name) == "DefaultStrategy"
 }
 
 // ambient is the context of the replica or the update that ctx is of; null outside.

@@ -80,11 +80,43 @@ func TestVariablesSayWhatTheyAreAndWhereTheyArePlaced(t *testing.T) {
 	}
 }
 
+func TestAMirroredValueHasTheSpecOfItsComponents(t *testing.T) {
+	strategy := twoReplicas(t)
+	two := must[Value](t)(OfTensor(must[*Tensor](t)(TensorOf([]float32{1, 2}))))
+	mirrored := must[Value](t)(strategy.Mirrored(two))
+	component := must[*Spec](t)(SpecOf(two))
+	want := must[*Spec](t)(PerReplicaSpec(component, component))
+	if got := must[*Spec](t)(SpecOf(mirrored)); !got.Equal(want) {
+		t.Fatal(got, want)
+	}
+}
+
 func TestTheFirstValueFitsTheShape(t *testing.T) {
 	strategy := twoReplicas(t)
 	variable := table(t, strategy, VariableOptions{Shape: []int64{-1}}, 1, 2)
-	err := variable.Assign(nil, must[*Tensor](t)(TensorOf([]float32{1})))
-	wantsText(t, err, ErrInvalidArgument, "keeps the shape of its initial value")
+	one := must[*Tensor](t)(TensorOf([]float32{1}))
+	if err := variable.Assign(nil, one); err != nil {
+		t.Fatal(err)
+	}
+	if got := must[*Tensor](t)(variable.Read(nil)); !got.Equal(one) {
+		t.Fatal(got)
+	}
+	if got := variable.Dims(); !reflect.DeepEqual(got, []int64{-1}) {
+		t.Fatal(got)
+	}
+	scalar := must[*Tensor](t)(Scalar(float32(1)))
+	wantsText(t, variable.Assign(nil, scalar), ErrInvalidArgument,
+		"keeps the shape of its initial value")
+	two := must[*Tensor](t)(TensorOf([]float32{1, 2}))
+	wantsText(t, variable.AssignAdd(nil, two), ErrInvalidArgument, "holds a value of shape [1]")
+	_, err := variable.Data(nil)
+	wantsText(t, err, ErrInvalidArgument, "changing shapes")
+	any := table(t, strategy, VariableOptions{Shape: AnyShape}, 1, 2)
+	if err := any.Assign(nil, scalar); err != nil || any.Dims() != nil {
+		t.Fatal(err, any.Dims())
+	}
+	fixed := table(t, strategy, VariableOptions{}, 1, 2)
+	wantsText(t, fixed.Assign(nil, one), ErrInvalidArgument, "keeps the shape of its initial value")
 	_, err = strategy.NewVariable(nil, must[*Tensor](t)(TensorOf([]float32{1})),
 		VariableOptions{Shape: []int64{}})
 	wantsText(t, err, ErrInvalidArgument, "[1]")

@@ -2,6 +2,7 @@ package tutti
 
 import (
 	"context"
+	"math"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -35,10 +36,13 @@ type VariableOptions struct {
 	Aggregation     Aggregation
 	// NotTrainable says that no optimizer changes it.
 	NotTrainable bool
-	// Shape is what the first value has to fit, -1 for a size that may be any; nil: anything does.
-	// The variable keeps the shape of its first value.
+	// Shape is what every value has to fit, -1 for a size that may change from one assignment to
+	// the next, AnyShape for any shape; nil: the variable keeps the shape of its first value.
 	Shape []int64
 }
+
+// AnyShape is the Shape of variables whose values may have any shape.
+var AnyShape = []int64{math.MinInt64} // facade/strategy.h
 
 // Variable is a tensor that lives as long as training, with one copy per replica. Its methods take
 // the ReplicaContext inside a replica, and any other context (or nil) outside.
@@ -212,14 +216,18 @@ func (v *Variable) DType() DType {
 	return DType(ask(v.object(), 0, native.Variable_dtype))
 }
 
-// Dims of the variable.
+// Dims of the variable, -1 for a size that may change; nil for any shape.
 func (v *Variable) Dims() []int64 {
 	pointer, err := v.object().use()
 	if err != nil {
 		return nil
 	}
 	defer v.object().done()
-	dims := make([]int64, native.Variable_rank(pointer))
+	rank := int64(native.Variable_rank(pointer))
+	if rank < 0 {
+		return nil
+	}
+	dims := make([]int64, rank)
 	for i := range dims {
 		dims[i] = native.Variable_dim(pointer, int64(i))
 	}

@@ -1,5 +1,7 @@
 """Device scopes place what is made in them; physical devices are configured as logical ones."""
 
+import contextlib
+import threading
 import unittest
 
 import numpy as np
@@ -38,6 +40,21 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual(variable.numpy(), 3.0)
         self.assertEqual(elements, [1, 2])
         self.assertTrue(tutti.Tensor(1).device.endswith("/device:CPU:0"))
+
+    def test_arrays_are_placed_however_a_tensor_is_made_of_them(self):
+        array = np.arange(6.0).reshape(2, 3)
+        frozen = array[::2]
+        frozen.flags.writeable = False
+        with tutti.device("CPU:1"):
+            made = [tutti.Tensor(array), tutti.Tensor(array, np.float32), tutti.Tensor(array.T),
+                    tutti.Tensor(frozen), tutti.Tensor(np.float64(3)), tutti.Tensor([[1, 2]]),
+                    tutti.Tensor(np.array([b"a", b"bc"], object)),
+                    tutti.Tensor.from_bits(np.uint16([1, 2])), tutti.Tensor(tutti.Tensor(array))]
+            variable = tutti.Variable(array)
+        self.assertEqual([tensor.device for tensor in made], [CPU1] * len(made))
+        self.assertEqual(variable.device, CPU1)
+        self.assertTrue(np.shares_memory(np.asarray(made[0]), array))
+        self.assertEqual(np.asarray(made[2]).tolist(), array.T.tolist())
 
     def test_a_tensor_on_another_cpu_is_the_same_memory(self):
         array = np.arange(4.0)
@@ -95,6 +112,50 @@ class PlacementTest(unittest.TestCase):
                 variable = tutti.Variable(1.0)
             self.assertEqual([float(x) for x in strategy.local_results(
                 strategy.run(lambda: variable.numpy()))], [1.0, 1.0])
+
+    def test_a_replica_function_begins_on_its_replicas_device(self):
+        seen, lock = [], threading.Lock()
+
+        def step():
+            context = distribute.get_replica_context()
+            here = tutti.current_device()
+            tensor = tutti.Tensor(np.float32([1, 2]))
+            variable = tutti.Variable(1.0)
+            with tutti.device("CPU:3"):
+                inner = str(tutti.current_device()), tutti.Tensor([1.0]).device
+            with tutti.device(None):
+                cleared = tutti.current_device()
+            with lock:
+                seen.append((context.replica_id_in_sync_group, str(here), tensor.device, inner,
+                             str(cleared), context.devices))
+            variable.assign(2.0) if context.num_replicas_in_sync == 1 else None
+
+        on_3 = "/device:CPU:3", "/job:localhost/replica:0/task:0/device:CPU:3"
+        strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        for scope in (contextlib.nullcontext(), tutti.device("CPU:2"), tutti.device("/job:ps")):
+            seen.clear()
+            with scope:
+                before = tutti.current_device()
+                strategy.run(step)
+                self.assertEqual(tutti.current_device(), before)
+            self.assertEqual(sorted(seen), [
+                (i, f"/device:CPU:{i}", f"/job:localhost/replica:0/task:0/device:CPU:{i}", on_3,
+                 f"/device:CPU:{i}", (f"CPU:{i}",)) for i in range(2)])
+        seen.clear()
+        with tutti.device("CPU:2"):  # the default strategy runs where the scopes say
+            distribute.get_strategy().run(step)
+        self.assertEqual(seen[0][1:3], ("/device:CPU:2", CPU1[:-1] + "2"))
+        with strategy.scope():
+            variable = tutti.Variable(1.0)
+        for scope in (contextlib.nullcontext(), tutti.device("CPU:2")):
+            with scope:
+                places = strategy.extended.update(
+                    variable, lambda v: str(tutti.current_device()), group=False)
+                other = strategy.extended.update_non_slot(
+                    "CPU:3", lambda: str(tutti.current_device()))
+            self.assertEqual(list(places), ["/device:CPU:0", "/device:CPU:1"])
+            self.assertEqual(other, "/device:CPU:3")
+        self.assertIsNone(tutti.current_device())
 
     def test_a_function_is_no_device(self):
         with self.assertRaisesRegex(RuntimeError, "not a function"):

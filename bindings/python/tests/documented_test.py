@@ -531,6 +531,106 @@ class DeviceTest(unittest.TestCase):
             tutti.DeviceSpec.from_string("foo")
 
 
+class PagesTest(unittest.TestCase):
+    """Examples of the pages of strategies and values, GPU:n read as CPU:n."""
+
+    def setUp(self):
+        self.strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def local(self, value):
+        return [np.asarray(part).tolist() for part in self.strategy.local_results(value)]
+
+    def test_distributed_values(self):
+        strategy = self.strategy
+
+        def batch():
+            dataset = Dataset.from_tensor_slices(np.float32([5., 6., 7., 8.])).batch(2)
+            return next(iter(strategy.experimental_distribute_dataset(dataset)))
+
+        def run():
+            return distribute.get_replica_context().replica_id_in_sync_group
+
+        self.assertIsInstance(batch(), distribute.DistributedValues)
+        self.assertEqual(self.local(strategy.run(run)), [0, 1])
+        self.assertEqual(self.local(strategy.run(lambda x: x + 1.0, args=(batch(),))), [[6], [7]])
+        self.assertEqual(strategy.reduce(distribute.ReduceOp.SUM, batch(), axis=0), 11)
+
+    def test_a_variable_is_made_once_also_by_a_function(self):
+        made = []
+
+        def create_variable():
+            if not made:
+                made.append(tutti.Variable(1.))
+            return made[0]
+
+        with self.strategy.scope():
+            create_variable()
+        self.assertRegex(repr(made[0]), r"MirroredVariable:{0: <Variable '.*float32\[\] 1>, 1: ")
+
+    def test_values_from_a_function(self):
+        array = np.array([3., 2., 1.])
+        for value_fn, expected in ((lambda ctx: np.float32(1.), [1, 1]),
+                                   (lambda ctx: array[ctx.replica_id_in_sync_group], [3, 2]),
+                                   (lambda ctx: ctx.num_replicas_in_sync, [2, 2])):
+            made = self.strategy.experimental_distribute_values_from_function(value_fn)
+            self.assertEqual(self.local(made), expected)
+        values = []
+        for device in self.strategy.extended.worker_devices:
+            with tutti.device(device):
+                values.append(tutti.Tensor(np.float32(1.0)))
+        self.assertEqual(values[1].device, self.strategy.extended.worker_devices[1])
+        made = self.strategy.experimental_distribute_values_from_function(
+            lambda ctx: values[ctx.replica_id_in_sync_group])
+        self.assertEqual(self.local(made), [1, 1])
+
+    def test_gather(self):
+        values = self.strategy.experimental_distribute_values_from_function
+        column = values(lambda _: np.int32([[1], [2]]))
+        self.assertEqual(self.strategy.gather(column, axis=0).tolist(), [[1], [2], [1], [2]])
+        four = distribute.MirroredStrategy([f"CPU:{i}" for i in range(4)])
+        single = np.arange(6, dtype=np.int32).reshape(1, 2, 3)
+        values = four.experimental_distribute_values_from_function(lambda _: single)
+        for axis in range(3):
+            self.assertEqual(four.gather(values, axis=axis).tolist(),
+                             np.concatenate([single] * 4, axis).tolist())
+
+    def test_run_and_reduce(self):
+        strategy = self.strategy
+
+        def step_fn():
+            made = tutti.Tensor(distribute.get_replica_context().replica_id_in_sync_group)
+            return made, made.device
+
+        parts, places = strategy.run(step_fn)
+        self.assertEqual([str(place) for place in strategy.local_results(places)],
+                         list(strategy.extended.worker_devices))
+        self.assertEqual(strategy.reduce("SUM", parts, axis=None), 1)
+        self.assertEqual(self.local(strategy.run(lambda x: x * 2.0, args=(np.float32(3.0),))),
+                         [6, 6])
+        values = strategy.experimental_distribute_values_from_function
+        count = values(lambda ctx: ctx.num_replicas_in_sync)
+        self.assertEqual(self.local(strategy.run(lambda x: x * 2, args=(count,))), [4, 4])
+        ids = values(lambda ctx: np.int32(ctx.replica_id_in_sync_group))
+        self.assertEqual(self.local(strategy.run(
+            lambda x: distribute.get_replica_context().all_reduce("sum", x), args=(ids,))), [1, 1])
+
+    def test_contexts_and_set_strategy(self):
+        def f():
+            context = distribute.get_replica_context()
+            return context.replica_id_in_sync_group, context.num_replicas_in_sync
+
+        with self.strategy.scope():
+            self.assertIsNone(distribute.get_replica_context())
+            self.assertEqual([self.local(part) for part in self.strategy.run(f)],
+                             [[0, 1], [2, 2]])
+            with self.assertRaises(RuntimeError):
+                distribute.experimental_set_strategy(self.strategy)
+        distribute.experimental_set_strategy(self.strategy)
+        self.assertIs(distribute.get_strategy(), self.strategy)
+        distribute.experimental_set_strategy(None)
+        self.assertFalse(distribute.has_strategy())
+
+
 class GuideTest(unittest.TestCase):
     """The guide to distributed input."""
 

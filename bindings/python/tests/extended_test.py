@@ -1,6 +1,8 @@
 """strategy.extended, cross-device ops, CentralStorageStrategy."""
 
 import gc
+import subprocess
+import sys
 import threading
 import unittest
 import weakref
@@ -188,6 +190,15 @@ class ExtendedTest(unittest.TestCase):
         self.assertTrue(self.extended.variable_created_in_scope(beside))
         self.assertFalse(self.extended.variable_created_in_scope(foreign))
         self.assertIs(self.extended.value_container(beside), beside)
+        for container in (beside, self.strategy.per_replica([np.float32(1), np.float32(2)])):
+            for part in container.values:
+                found = self.extended.value_container(part)
+                self.assertIs(found, beside if container is beside else part)
+        alike = np.array(beside.values[0])
+        self.assertIs(self.extended.value_container(alike), alike)
+        other = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        part = beside.values[1]
+        self.assertIs(other.extended.value_container(part), part)
 
     def test_call_for_each_replica(self):
         ids = self.extended.call_for_each_replica(
@@ -268,15 +279,22 @@ class CrossDeviceOpsTest(unittest.TestCase):
 
         def step():
             variable.assign_add(np.float32(context().replica_id_in_sync_group))
-            return context().all_reduce("sum", np.float32(context().replica_id_in_sync_group + 7))
+            number = np.float32(context().replica_id_in_sync_group + 7)
+            self.assertEqual(context().all_reduce("max", number), 8)
+            context().all_gather(np.float32([1]), 0)
+            return context().all_reduce("sum", number)
 
         self.assertEqual(self.local(strategy, strategy.run(step)), [8, 8])
         self.assertEqual(variable.numpy(), 1)
-        self.assertEqual([asked[0] for asked in ops.asked], ["reduce", "reduce"])
+        self.assertEqual([asked[:2] for asked in ops.asked], [
+            ("reduce", distribute.ReduceOp.SUM), ("reduce", distribute.ReduceOp.MAX),
+            ("reduce", distribute.ReduceOp.SUM)])
         told = strategy.explain()
         for line in ("Recording, as given", "reduce SUM of float32[]: 1 time",
                      "assign_add of variable 'w' SUM of float32[]: 1 time",
-                     "all_reduce SUM of float32[]: 1 time"):
+                     "all_reduce SUM of float32[]: 1 time",
+                     "all_reduce MAX of float32[]: 1 time",
+                     "gathers, of indexed slices and texts too: by the library"):
             self.assertIn(line, told)
         with strategy.scope():
             self.assertEqual(ops.reduce("sum", value, "CPU:1"), 5)
@@ -304,6 +322,88 @@ class CrossDeviceOpsTest(unittest.TestCase):
             with strategy.scope():
                 distribute.CrossDeviceOps().reduce(
                     "sum", strategy.per_replica([1., 2.]), "CPU:0")
+
+    def ends_in(self, text, call):
+        # Where the replicas have not met by then, the message is about that.
+        for attempt in range(12):
+            with self.assertRaises(errors.DeadlineExceededError) as caught:
+                call(0.02 * 2 ** attempt)
+            if text in str(caught.exception):
+                return
+        self.fail(str(caught.exception))
+
+    def test_ops_that_do_not_come_back_free_their_callers_at_the_deadline(self):
+        let_go, entered, ended = (threading.Event(), threading.Semaphore(0),
+                                  threading.Semaphore(0))
+
+        class Held(distribute.CrossDeviceOps):
+            def reduce_implementation(self, reduce_op, per_replica_value, destinations, options):
+                entered.release()
+                let_go.wait()
+                ended.release()
+                return np.asarray(
+                    distribute.get_strategy().local_results(per_replica_value)[0])
+
+        held = Held()
+        for ops in (held, distribute.ReductionToOneDevice(
+                accumulation_fn=lambda tensors: held.reduce_implementation(
+                    None, tensors[0], None, None))):
+            strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=ops)
+            value = strategy.per_replica([np.float32(1), np.float32(5)])
+            name = "Held" if ops is held else "ReductionToOneDevice"
+            with strategy.scope():
+                variable = tutti.Variable(4., aggregation="sum", name="w")
+            options = distribute.experimental.CommunicationOptions
+            for what, call in (
+                    ("reduce", lambda t: strategy.reduce("sum", value, timeout=t)),
+                    ("reduce_to", lambda t: strategy.extended.reduce_to(
+                        "mean", value, value, options(timeout_seconds=t))),
+                    ("all_reduce", lambda t: strategy.run(lambda: context().all_reduce(
+                        "sum", np.float32(1), options(timeout_seconds=t)))),
+                    ("assign_add of variable 'w'", lambda t: strategy.run(
+                        lambda: variable.assign_add(np.float32(1)), timeout=t))):
+                self.ends_in(f"{what}: {name}", call)
+            self.assertEqual(variable.numpy(), 4)
+            del value, variable
+            strategy.close()
+        let_go.set()
+        while entered.acquire(blocking=False):
+            self.assertTrue(ended.acquire(timeout=60))
+
+    def test_a_program_ends_though_its_ops_do_not(self):
+        program = (
+            "import threading, numpy, tutti\n"
+            "class Never(tutti.distribute.CrossDeviceOps):\n"
+            "    def reduce_implementation(self, *ignored):\n"
+            "        threading.Event().wait()\n"
+            "strategy = tutti.distribute.MirroredStrategy(['CPU:0', 'CPU:1'],\n"
+            "                                             cross_device_ops=Never())\n"
+            "tutti._runtime._EXIT_TIMEOUT_S = 0.05\n"
+            "try:\n"
+            "    strategy.reduce('sum', strategy.per_replica([1., 2.]), timeout=0.02)\n"
+            "except tutti.errors.DeadlineExceededError as error:\n"
+            "    print(error)\n")
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                               timeout=120)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("Never", ended.stdout)
+
+    def test_bad_input_is_named(self):
+        strategy = distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        other = distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"])
+        value = strategy.per_replica([np.float32([1]), np.float32([5])])
+        three = other.per_replica([1., 2., 3.])
+        with self.assertRaisesRegex(ValueError, "3 components, and the strategy has 2 replicas"):
+            strategy.reduce("sum", three)
+        with self.assertRaisesRegex(ValueError, r"axis 1 is not in \[0, 1\)"):
+            strategy.gather(value, axis=1)
+        with self.assertRaisesRegex(ValueError, "name each device once"):
+            distribute.MirroredStrategy(["CPU:0", "CPU:0"])
+        with self.assertRaisesRegex(ValueError, "GPU:77"):
+            distribute.MirroredStrategy(["CPU:0", "GPU:77"])
+        with strategy.scope(), self.assertRaisesRegex(RuntimeError, "cannot be entered inside"):
+            with other.scope():
+                pass
 
     def test_run_and_collectives_are_refused_in_ops(self):
         refused = []

@@ -1,13 +1,14 @@
 """Values and variables of a strategy: what they are, how they are read, sparse updates."""
 
 import operator
+import os
 import tempfile
 import unittest
 
 import numpy as np
 
 import tutti
-from tutti import IndexedSlices, distribute, errors
+from tutti import IndexedSlices, _specs, distribute, errors
 
 
 def context():
@@ -93,16 +94,79 @@ class VariableTest(unittest.TestCase):
             self.strategy.run(lambda: variable.device))], [place + "0", place + "1"])
         self.assertEqual(tutti.Variable(1.0).device, place + "0")
 
+    def test_a_mirrored_value_has_the_spec_of_its_components(self):
+        mirrored = self.strategy.mirrored(np.float32([1, 2]))
+        spec = tutti.TensorSpec((2,), np.float32)
+        self.assertEqual(tutti.TensorSpec.from_value(mirrored), spec)
+        self.assertEqual(_specs.spec_of(mirrored), distribute.PerReplicaSpec(spec, spec))
+        with self.assertRaisesRegex(TypeError, "PerReplicaSpec"):
+            tutti.TensorSpec.from_value(self.strategy.per_replica([1., 2.]))
+
     def test_the_initial_value_fits_the_shape(self):
         variable = tutti.Variable(np.zeros((3, 2)), shape=(None, 2))
-        self.assertEqual(variable.shape, (3, 2))
+        self.assertEqual(variable.shape, (None, 2))
         self.assertEqual(tutti.Variable(1.0, shape=()).shape, ())
         with self.assertRaisesRegex(ValueError, r"\[3\].*\[\?,2\]"):
             tutti.Variable(np.zeros(3), shape=(None, 2))
         with self.assertRaisesRegex(ValueError, r"\[1\].*\[\]"):
             tutti.Variable([1.0], shape=())
         with self.assertRaisesRegex(ValueError, "keeps the shape of its initial value"):
-            variable.assign(np.zeros((4, 2)))
+            variable.assign(np.zeros((4, 3)))
+
+    def test_a_shape_that_leaves_sizes_open_lets_assignments_change_them(self):
+        class AnyShape:  # like TensorShape(None)
+            rank = None
+
+        with tempfile.TemporaryDirectory() as folder, self.strategy.scope():
+            rows = tutti.Variable(np.float32([[1, 2]]), shape=(None, 2), aggregation="sum",
+                                  name="r")
+            any_of_them = [tutti.Variable(np.float32([1]), shape=shape, aggregation="mean",
+                                          name="a") for shape in (..., AnyShape())]
+            fixed = make(self.strategy, 1.0)
+            self.assertEqual([v.shape for v in any_of_them], [None, None])
+            rows.assign(np.float32([[1, 2], [3, 4]]))
+            rows.assign_add(np.float32([[1, 1], [1, 1]]))
+            rows.scatter_sub(tutti.IndexedSlices(np.float32([[1, 1]]), [1]))
+            self.assertEqual(rows.numpy().tolist(), [[2, 3], [3, 4]])
+            self.assertEqual([value.tolist() for value in rows.values], [[[2, 3], [3, 4]]] * 2)
+            with self.assertRaisesRegex(ValueError, r"shape \[2,2\], the tensor has \[1,2\]"):
+                rows.assign_add(np.float32([[1, 1]]))
+            with self.assertRaisesRegex(ValueError, r"shape \[\?,2\], the tensor \[1,3\]"):
+                rows.assign(np.zeros((1, 3), np.float32))
+            with self.assertRaisesRegex(ValueError, "changing shapes"):
+                rows.data()
+            checkpoint = tutti.train.Checkpoint(rows=rows, any=any_of_them[0])
+            any_of_them[0].assign(np.float32([[7, 8, 9]]))
+            path = checkpoint.save(os.path.join(folder, "ckpt"))
+            rows.assign(np.zeros((0, 2), np.float32))
+            any_of_them[0].assign(np.float32(0))
+            self.assertEqual((rows.numpy().shape, any_of_them[0].numpy().shape), ((0, 2), ()))
+            checkpoint.restore(path)
+            self.assertEqual(rows.numpy().tolist(), [[2, 3], [3, 4]])
+            self.assertEqual(any_of_them[0].numpy().tolist(), [[7, 8, 9]])
+            self.assertEqual(fixed.shape, ())
+
+        def step():
+            count = 1 + distribute.get_replica_context().num_replicas_in_sync
+            rows.assign(np.ones((count, 2), np.float32))
+            return rows.numpy().sum()
+
+        self.assertEqual([float(x) for x in self.strategy.local_results(self.strategy.run(step))],
+                         [12, 12])
+
+        def uneven():
+            rows.assign(np.ones((1 + distribute.get_replica_context().replica_id_in_sync_group, 2),
+                                np.float32))
+
+        with self.assertRaisesRegex(ValueError, r"\[1,2\].*\[2,2\]"):
+            self.strategy.run(uneven)
+
+        def made_differently():
+            replica = distribute.get_replica_context().replica_id_in_sync_group
+            tutti.Variable(np.float32([[1, 2]]), shape=(None, 2) if replica else (1, None))
+
+        with self.assertRaisesRegex(ValueError, r"replica 0 .*\[1,\?\].*replica 1 .*\[\?,2\]"):
+            self.strategy.run(made_differently)
 
     def test_a_write_gives_the_variable_unless_nobody_reads_it(self):
         variable = make(self.strategy, 1.0)

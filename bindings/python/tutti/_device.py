@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any, Iterator, Optional, Union
 
 from tutti import _arguments, _native, _scope, errors
@@ -112,7 +113,8 @@ def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
     RuntimeError. Belongs to the thread of control (contextvars).
 
     What is made inside lies on that device: tensors, variables and datasets, and what run runs,
-    where no strategy's scope says otherwise, for a strategy has devices of its own. A device that
+    where no strategy's scope says otherwise, for a strategy has devices of its own: a replica or
+    update function begins on its device, whatever scope it is called in. A device that
     is not there is no error here, but a NotFoundError of what is made on it first, which names the
     devices that there are (config.set_soft_device_placement takes the CPU instead); a device of
     another job is an UnimplementedError."""
@@ -126,7 +128,7 @@ def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
     else:
         spec = DeviceSpec.from_string(name) if isinstance(name, str) else name
         _arguments.check("device: device_name", spec, DeviceSpec)
-        outer = _scope.device.get()
+        outer = current_device()
         if outer is not None:
             spec = outer.merge(spec)
     token = _scope.device.set(spec)
@@ -139,10 +141,20 @@ def device(device_name: Union[str, DeviceSpec, None] = _NOT_GIVEN, *,
 def place() -> Optional[str]:
     """The full name of the device on which something is made here, None outside of any scope.
     NotFoundError for one that is not there."""
-    spec = _scope.device.get()
+    spec = current_device()
     return None if spec is None else _native.device_place(spec.to_string())
 
 
 def current_device() -> Optional[DeviceSpec]:
-    """What the device scopes around here say together; None outside of any."""
-    return _scope.device.get()
+    """What the device scopes around here say together. Outside of any None, and in a replica or
+    update function its device."""
+    spec: Optional[DeviceSpec] = _scope.device.get()
+    if spec is not None:
+        return spec
+    name: Optional[str] = getattr(_scope.scope.get(), "device", None)
+    return None if name is None else _of_name(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_name(name: str) -> DeviceSpec:
+    return DeviceSpec.from_string(name)

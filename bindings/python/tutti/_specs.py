@@ -73,8 +73,11 @@ class TensorSpec(_Spec):
 
     @staticmethod
     def from_value(value: Any) -> "TensorSpec":
-        """The spec that exactly describes `value`, anything of which there is a tensor."""
-        spec = spec_of(value)
+        """The spec that exactly describes `value`, anything of which there is a tensor: a mirrored
+        value, too, whose components have it."""
+        from tutti._values import Mirrored
+
+        spec = spec_of(value.values[0] if isinstance(value, Mirrored) else value)
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"TensorSpec.from_value: a tensor is needed, not an object of type "
                             f"{type(value).__name__}, which {spec!r} describes")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _arguments, _dtypes, _native, _scope, errors
+from tutti import _arguments, _dtypes, _native, errors
+from tutti._device import current_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class Tensor:
 
     def _place(self, device: Optional[str] = None) -> "Tensor":
         # On the device that the scopes around say, where the caller says none.
-        spec = _scope.device.get()
+        spec = current_device()
         if spec is not None and device is None:
             self._handle = _native.device_place_tensor(spec.to_string(), self)
         return self

@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _scope
 from tutti._composites import IndexedSlices
+from tutti._device import current_device
 from tutti._operators import ReadAsArray
 from tutti._tensor import Tensor, literals_as
 from tutti._values import DistributedValues
@@ -61,6 +62,20 @@ _wrappers: "weakref.WeakValueDictionary[int, Variable]" = weakref.WeakValueDicti
 _wrappers_lock = threading.Lock()
 
 
+# More than any shape has, and less than the number that stands for an unknown rank.
+_MOST_AXES = 1 << 16
+# Stands alone for any shape (facade/strategy.h).
+_ANY_SHAPE = -1 << 63
+
+
+def _sizes(shape: Any) -> List[int]:
+    if shape is None:
+        return []
+    if shape is Ellipsis or getattr(shape, "rank", 0) is None:
+        return [_ANY_SHAPE]
+    return [-1 if size is None else size for size in shape]
+
+
 class Variable(ReadAsArray):
     """A variable of the strategy whose scope it is made in, with a copy of `initial_value` on every
     replica.
@@ -70,8 +85,9 @@ class Variable(ReadAsArray):
     without arguments that gives one. dtype: converts it; numbers of Python must fit
     (InvalidArgumentError). synchronization, aggregation: members of VariableSynchronization and
     VariableAggregation, or their names ("on_read", "sum"). trainable: True by default, False for
-    ON_READ. shape: what initial_value has to fit, None for a size that may be any; it decides
-    nothing else: a variable keeps the shape of its initial value.
+    ON_READ. shape: what every value has to fit, None for a size that may change from one
+    assignment to the next; `...`, or a shape without a rank like TensorShape(None), for any shape.
+    Without it a variable keeps the shape of its initial value.
 
     In a replica function all replicas must come here, and get one variable, whose value is that of
     replica 0; InvalidArgumentError naming both replicas where dtype, shape, name or options differ.
@@ -88,13 +104,13 @@ class Variable(ReadAsArray):
                 name: Optional[str] = None, dtype: Any = None,
                 synchronization: Union[str, int] = VariableSynchronization.AUTO,
                 aggregation: Union[str, int] = VariableAggregation.NONE,
-                shape: Optional[Sequence[Optional[int]]] = None) -> "Variable":
+                shape: Any = None) -> "Variable":
         from tutti import distribute
 
         if callable(initial_value) and not hasattr(initial_value, "__dlpack__"):
             initial_value = initial_value()
-        strategy, device = distribute.get_strategy(), _scope.device.get()
-        sizes = [-1 if size is None else size for size in shape or ()]
+        strategy, device = distribute.get_strategy(), current_device()
+        sizes = _sizes(shape)
         handle = _native.variable_create(
             strategy._handle, _initial(initial_value, dtype), name,
             member(VariableSynchronization, synchronization, "synchronization"),
@@ -114,7 +130,7 @@ class Variable(ReadAsArray):
     def values(self) -> Tuple[Any, ...]:
         """What the copies of this process hold, in the order of their replicas: read-only arrays,
         as copies() gives them."""
-        if self.dtype is not bytes:
+        if not self._moves():
             return self.copies()
         return self.distribute_strategy.local_results(self)
 
@@ -128,13 +144,14 @@ class Variable(ReadAsArray):
 
     def data(self) -> NDArray[Any]:
         """A read-only view of the live memory of this replica's copy (outside: of the first);
-        later writes show through. ValueError (InvalidArgumentError) for byte strings."""
+        later writes show through. ValueError (InvalidArgumentError) for byte strings and where
+        the shape leaves sizes open."""
         view: NDArray[Any] = _native.variable_data(self._handle)
         return view
 
     def copies(self) -> Tuple[NDArray[Any], ...]:
-        """Read-only views of the live memory of all copies of this process. Byte strings have
-        none (OutOfRangeError): `values` reads them."""
+        """Read-only views of the live memory of all copies of this process. Byte strings, and a
+        shape that leaves sizes open, have none (OutOfRangeError): `values` reads them."""
         return tuple(_native.variable_copy(self._handle, i)
                      for i in range(_native.variable_copy_count(self._handle)))
 
@@ -267,10 +284,19 @@ class Variable(ReadAsArray):
                      for i in range(_native.variable_copy_count(self._handle)))
 
     @property
-    def shape(self) -> Tuple[int, ...]:
-        """The sizes."""
-        return tuple(_native.variable_dim(self._handle, i)
-                     for i in range(_native.variable_rank(self._handle)))
+    def shape(self) -> Any:
+        """The sizes: a tuple of numbers, None where the shape that was given leaves one open; None
+        for any shape."""
+        rank = _native.variable_rank(self._handle)
+        if not 0 <= rank <= _MOST_AXES:
+            return None
+        sizes = [_native.variable_dim(self._handle, i) for i in range(rank)]
+        return tuple(None if size < 0 else size for size in sizes)
+
+    def _moves(self) -> bool:
+        # Whether each write puts new memory in the place of the old.
+        shape = self.shape
+        return self.dtype is bytes or shape is None or None in shape
 
     @property
     def synchronization(self) -> VariableSynchronization:

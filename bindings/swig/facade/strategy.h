@@ -73,7 +73,7 @@ inline tutti_status *context_merge_call(tutti_context *context, tutti_host_handl
 
 // ---- variables; `ambient` is the context that the caller's thread is in
 
-// `shaped`: the initial value has to fit the sizes.
+// `shaped`: values have to fit the sizes; INT64_MIN alone among them stands for any shape.
 struct VariableOptions {
   tutti_variable_options c = TUTTI_VARIABLE_OPTIONS_INIT;
   VariableOptions(const char *name, int32_t synchronization, int32_t aggregation,
@@ -84,8 +84,9 @@ struct VariableOptions {
     c.synchronization = synchronization;
     c.aggregation = aggregation;
     c.trainable = trainable;
-    if (shaped) c.dims = rank == 0 ? &no_axes : dims;
-    c.rank = rank;
+    const bool any = shaped && rank == 1 && dims[0] == INT64_MIN;
+    if (shaped && !any) c.dims = rank == 0 ? &no_axes : dims;
+    c.rank = any ? static_cast<size_t>(TUTTI_UNKNOWN_RANK) : rank;
     c.device = device;
   }
 };

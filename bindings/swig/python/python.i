@@ -291,7 +291,7 @@ IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
   $1 = made;
 }
 %typemap(freearg) const tutti_tensor *tensor "tutti_tensor_release($1);";
-%apply const tutti_tensor *tensor { const tutti_tensor *other };
+%apply const tutti_tensor *tensor { const tutti_tensor *other, const tutti_tensor *component };
 %typemap(in) const tutti_tensor *operand {
   tutti_tensor *made = nullptr;
   if (!tutti_python::TensorOfObject($input, tutti_python::kCopiedOperandBytes, &made)) SWIG_fail;

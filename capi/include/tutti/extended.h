@@ -87,6 +87,13 @@ TUTTI_API tutti_status *tutti_strategy_colocate_vars_with(tutti_strategy *strate
 TUTTI_API int32_t tutti_strategy_created_variable(const tutti_strategy *strategy,
                                                   const tutti_variable *variable);
 
+/* The variable of `strategy` that `component`, of tutti_variable_get_copy or over the same memory,
+ * is a copy of: what it is contained in. NOT_FOUND for what is no copy of one.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_find_variable(const tutti_strategy *strategy,
+                                                     const tutti_tensor *component,
+                                                     tutti_variable **out_variable);
+
 /* Lines that say where replicas and variables are, how the strategy reduces, and, where it was
  * given a reducer, how often that was used for tensors of which dtype and shape.
  * Context: any. Threads: any. Since: 0.1. */

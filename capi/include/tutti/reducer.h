@@ -15,18 +15,21 @@
 TUTTI_BEGIN_DECLS
 
 /* What a program brings. Each function runs in a cross-replica context, in which run and
- * collectives are FAILED_PRECONDITION, on the thread that asks, possibly on several at once;
- * `value` holds one tensor for each replica of this process, all of one dtype and shape; what it
- * gives belongs to the caller. The result has that dtype and shape, one tensor or, for several
- * destinations, a distributed value; another one is INVALID_ARGUMENT for who asked. The deadline of
- * the call is the context's: past it tutti_context_is_cancelled says 1, and whoever comes back
- * later has failed with DEADLINE_EXCEEDED. `options` is never NULL. */
+ * collectives are FAILED_PRECONDITION, possibly on several threads at once: on the one that asks,
+ * or, where the call has a deadline, on one of the library's; `value` holds one tensor for each
+ * replica of this process, all of one dtype and shape; what it gives belongs to the caller. The
+ * result has that dtype and shape, one tensor or, for several destinations, a distributed value;
+ * another one is INVALID_ARGUMENT for who asked. At the deadline of the call who asked gets
+ * DEADLINE_EXCEEDED that names the reducer, and tutti_context_is_cancelled says 1; the function may
+ * still come back, with its arguments intact until then, and what it gives is dropped.
+ * tutti_runtime_shutdown waits for it. `options` is never NULL. */
 typedef struct tutti_reducer_functions {
   size_t struct_size;
   const char *name; /* for messages; default "CrossDeviceOps" */
   void *user_data;
   tutti_destroy_fn destroy; /* ends user_data, once, also when the reducer cannot be made */
-  /* `op` of the replicas' tensors, on the destinations. Required. */
+  /* `op` of the replicas' tensors, on the destinations: SUM or MEAN, or what an all_reduce of
+   * replicas asks for. Required. */
   tutti_status *(*reduce)(tutti_context *context, tutti_reduce_op op, const tutti_value *value,
                           const tutti_value *destinations,
                           const tutti_communication_options *options, tutti_value **out_value,
@@ -60,7 +63,7 @@ TUTTI_API tutti_status *tutti_reducer_create_all_reduce(tutti_runtime *runtime,
  * destination; NOT_FOUND or INVALID_ARGUMENT for one that is not there. `accumulation` makes one
  * tensor of a tuple of the replicas' tensors, of their dtype and shape, in the context of an
  * update; without a function it is addition in the order of the replicas. MEAN divides what it
- * gives.
+ * gives; operations other than SUM and MEAN do without it.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_reducer_create_reduction_to_one_device(
     tutti_runtime *runtime, const char *reduce_to_device, tutti_callback accumulation,
@@ -84,7 +87,7 @@ TUTTI_API tutti_status *tutti_reducer_create_nccl_all_reduce(tutti_runtime *runt
 TUTTI_API tutti_status *tutti_reducer_to_string(const tutti_reducer *reducer,
                                                 tutti_bytes **out_text);
 
-/* `op`, SUM or MEAN, of what the replicas of `strategy` have, on the destinations: a tensor on one
+/* `op` of what the replicas of `strategy` have, on the destinations: a tensor on one
  * device, a mirrored value on several. Of one tensor for all replicas MEAN is the tensor and SUM
  * INVALID_ARGUMENT with several replicas. INVALID_ARGUMENT for another number of components, other
  * shapes or dtypes, a variable of another strategy and destinations that are none;

@@ -35,9 +35,10 @@ typedef struct tutti_variable_options {
   tutti_synchronization synchronization; /* default AUTO */
   tutti_aggregation aggregation;         /* default NONE */
   tutti_tristate trainable;              /* default true, false for ON_READ */
-  const int64_t *dims;                   /* what the initial value has to fit, -1: any size; default
-                                            NULL: anything does */
-  size_t rank;                           /* of `dims` */
+  const int64_t *dims;                   /* what every value has to fit, -1: any size; default NULL:
+                                            the shape of the initial value */
+  size_t rank;                           /* of `dims`; (size_t)TUTTI_UNKNOWN_RANK without dims:
+                                            any shape fits */
   /* Where the default strategy's variable lies, as of tutti_device_place; NULL, and under other
    * strategies: on the strategy's devices. */
   const char *device;
@@ -58,8 +59,9 @@ enum {
 };
 
 /* A variable of `strategy` with a copy of `initial` on every replica. It keeps the shape of
- * `initial`, also where options->dims leave sizes open. Byte strings can be assigned, read and
- * saved, not added.
+ * `initial`, but for sizes that options leave open, which assignments may change; such a variable
+ * has no memory that stays (tutti_variable_get_data). Byte strings can be assigned, read and saved,
+ * not added.
  * Context: cross-replica. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor *initial,
                                               const tutti_variable_options *options,
@@ -84,7 +86,8 @@ TUTTI_API tutti_status *tutti_variable_read(const tutti_variable *variable, tutt
                                             tutti_tensor **out_tensor);
 
 /* The live memory of this replica's copy (outside: of the first), read-only and without a copy;
- * writes show through. Borrowed; lives as long as the variable. INVALID_ARGUMENT for byte strings.
+ * writes show through. Borrowed; lives as long as the variable. INVALID_ARGUMENT for byte strings
+ * and where the variable's shape is not fully known.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_get_data(const tutti_variable *variable,
                                                 const tutti_context *context,

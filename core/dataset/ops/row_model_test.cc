@@ -162,7 +162,6 @@ class RowModel : public DatasetTest {
     bool caches = false;      // then nothing reads ahead, and passes are equal
     bool snapshots = false;   // then nothing is read twice
     bool sharded = false;     // then a kept pass has another order
-    bool snapshots = false;
     std::string folder;       // of snapshots
     bool specs_known = true;  // or learnt from the first element
     bool passes_over = false;
@@ -411,7 +410,6 @@ class RowModel : public DatasetTest {
       case Op::kSnapshot:
         if (!pipeline.caches) return;
         step.a = Below(random, 3) + 1;
-        pipeline.snapshots = true;
         pipeline.sharded = step.a > 1;
         pipeline.snapshots = true;
         break;

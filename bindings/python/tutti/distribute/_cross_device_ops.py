@@ -37,15 +37,16 @@ class CrossDeviceOps:
     They run in cross-replica context, possibly on several threads at once; run and collectives are
     a FailedPreconditionError there. What they give has the dtype and shape of the replicas' values,
     one array or, for several destinations, a distributed value; anything else is a ValueError for
-    who asked. Past the deadline of the call their result is a DeadlineExceededError.
+    who asked. Where the call has a timeout they run on another thread than the caller's, who gets a
+    DeadlineExceededError then; what they give later is dropped.
 
     Destinations are as in StrategyExtended.
     """
 
     def reduce(self, reduce_op: Union[ReduceOp, str, int], per_replica_value: Any,
                destinations: Any, options: Optional[CommunicationOptions] = None) -> Any:
-        """reduce_op, SUM or MEAN, of per_replica_value, a PerReplica or a variable, on the
-        destinations: an array on one device, mirrored on several. In cross-replica context only. Of
+        """reduce_op of per_replica_value, a PerReplica or a variable, on the destinations: an array
+        on one device, mirrored on several. In cross-replica context only. Of
         another value MEAN is the value, and SUM a ValueError with several replicas; so are values
         and destinations that are none. options: CommunicationOptions."""
         strategy = _ambient_strategy("CrossDeviceOps.reduce")
@@ -71,8 +72,9 @@ class CrossDeviceOps:
 
     def reduce_implementation(self, reduce_op: ReduceOp, per_replica_value: Any,
                               destinations: Any, options: CommunicationOptions) -> Any:
-        """What reduce does, of a class of one's own: reduce_op of per_replica_value, which has an
-        array for each replica, on destinations. options: CommunicationOptions."""
+        """What reduce does, of a class of one's own: reduce_op (SUM or MEAN, or what an all_reduce
+        of replicas asks for) of per_replica_value, which has an array for each replica, on
+        destinations. options: CommunicationOptions."""
         raise NotImplementedError(f"{type(self).__name__} has no reduce_implementation")
 
     def batch_reduce_implementation(self, reduce_op: ReduceOp,

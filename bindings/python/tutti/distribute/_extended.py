@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import (TYPE_CHECKING, Any, Callable, Iterable, List, Mapping, Optional, Sequence,
                     Tuple, Union)
 
+import numpy as np
+
 from tutti import _arguments, _native, _scope, errors
 from tutti._reduce_op import ReduceOp
-from tutti._variable import Variable, member
+from tutti._variable import Variable, member, variable_of
 from tutti.distribute import _communication
 from tutti.distribute._communication import CommunicationOptions
 from tutti.distribute._context import UpdateContext
@@ -116,8 +118,15 @@ class StrategyExtended:
                                              self._timeout(timeout, None))
 
     def value_container(self, value: Any) -> Any:
-        """What the value is a part of: a variable for itself, else the value."""
-        return value
+        """What the value is a part of: the variable that an array of its `values` is a copy of, by
+        its memory; else the value itself."""
+        if not isinstance(value, np.ndarray):
+            return value
+        try:
+            handle = _native.strategy_find_variable(self._strategy._handle, value)
+        except errors.NotFoundError:
+            return value
+        return variable_of(_native._variable_address(handle), handle)
 
     # ---- updates
 
@@ -138,10 +147,11 @@ class StrategyExtended:
         handle, given = self._strategy._handle, tuple(args)
         if kwargs:
             given = (given, dict(kwargs))
-            return _native.strategy_update(
+            return self._outside_of_device_scopes(lambda: _native.strategy_update(
                 handle, var._handle, lambda var, args, kwargs: fn(var, *args, **kwargs), given,
-                group, timeout)
-        return _native.strategy_update(handle, var._handle, fn, given, group, timeout)
+                group, timeout))
+        return self._outside_of_device_scopes(lambda: _native.strategy_update(
+            handle, var._handle, fn, given, group, timeout))
 
     def update_non_slot(self, colocate_with: Any, fn: Callable[..., Any],
                         args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None,
@@ -151,10 +161,23 @@ class StrategyExtended:
         handle, given = self._strategy._handle, tuple(args)
         if kwargs:
             given = (given, dict(kwargs))
-            return _native.strategy_update_non_slot(
+            return self._outside_of_device_scopes(lambda: _native.strategy_update_non_slot(
                 handle, colocate_with, lambda args, kwargs: fn(*args, **kwargs), given, group,
-                timeout)
-        return _native.strategy_update_non_slot(handle, colocate_with, fn, given, group, timeout)
+                timeout))
+        return self._outside_of_device_scopes(lambda: _native.strategy_update_non_slot(
+            handle, colocate_with, fn, given, group, timeout))
+
+    def _outside_of_device_scopes(self, call: Callable[[], Any]) -> Any:
+        # An update function begins on the device that it updates.
+        from tutti.distribute import _strategy
+
+        if _scope.device.get() is None or isinstance(self._strategy, _strategy.DefaultStrategy):
+            return call()
+        caller = _scope.device.set(None)
+        try:
+            return call()
+        finally:
+            _scope.device.reset(caller)
 
     # ---- variables
 

@@ -211,10 +211,17 @@ class Strategy(_arguments.NamesNearest):
             return _native.strategy_run(self._handle, fn, args, timeout)
         options = RunOptions() if options is None else options
         _arguments.check("run: options", options, RunOptions)
-        return _native.strategy_run_with_options(
-            self._handle, fn, args, options.experimental_enable_dynamic_batch_size,
-            options.experimental_bucketizing_dynamic_shape,
-            None if device is None else device.to_string(), timeout)
+        caller = None
+        if not isinstance(self, DefaultStrategy):  # replicas begin on devices of their own
+            caller = _scope.device.set(None)
+        try:
+            return _native.strategy_run_with_options(
+                self._handle, fn, args, options.experimental_enable_dynamic_batch_size,
+                options.experimental_bucketizing_dynamic_shape,
+                None if device is None else device.to_string(), timeout)
+        finally:
+            if caller is not None:
+                _scope.device.reset(caller)
 
     experimental_run_v2 = run
 

@@ -1,5 +1,9 @@
 package org.tutti;
 
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.tutti.distribute.ReplicaContext;
+import org.tutti.distribute.UpdateContext;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -22,6 +26,7 @@ public record DeviceSpec(
   private static final int DEVICE_INDEX = 2;
 
   private static final ThreadLocal<DeviceSpec> CURRENT = new ThreadLocal<>();
+  private static final Map<String, DeviceSpec> BY_NAME = new ConcurrentHashMap<>();
 
   /** INVALID_ARGUMENT names the part that cannot be. */
   public DeviceSpec {
@@ -123,8 +128,8 @@ public record DeviceSpec(
 
   /**
    * A device scope of the thread, until it is closed: {@code try (var scope =
-   * DeviceSpec.scope("CPU:1"))}. Nested scopes merge, the inner one wins; null clears. Replica
-   * functions see the scope of the thread that called run.
+   * DeviceSpec.scope("CPU:1"))}. Nested scopes merge, the inner one wins; null clears. A replica or
+   * update function begins on its device, whatever scope it is called in.
    *
    * <p>What is made inside lies on that device: tensors, variables and datasets, and what run runs,
    * where no strategy's scope says otherwise, for a strategy has devices of its own. A device that
@@ -139,7 +144,8 @@ public record DeviceSpec(
   /** As above, of a spec. */
   public static Scope scope(DeviceSpec spec) {
     final DeviceSpec before = CURRENT.get();
-    set(spec == null || before == null ? spec : before.merge(spec));
+    final DeviceSpec outer = current();
+    set(spec == null || outer == null ? spec : outer.merge(spec));
     return () -> set(before);
   }
 
@@ -156,12 +162,24 @@ public record DeviceSpec(
    * NOT_FOUND for one that is not there.
    */
   public static String place() {
-    final DeviceSpec spec = CURRENT.get();
+    final DeviceSpec spec = current();
     return spec == null ? null : Bridge.text(Native.device_place(spec.toString()));
   }
 
-  /** What the device scopes around here say together; null outside of any. */
+  /**
+   * What the device scopes around here say together. Outside of any null, and in a replica or
+   * update function its device.
+   */
   public static DeviceSpec current() {
-    return CURRENT.get();
+    final DeviceSpec spec = CURRENT.get();
+    if (spec != null) {
+      return spec;
+    }
+    final ReplicaContext replica = ReplicaContext.current();
+    if (replica != null && replica.getClass() == ReplicaContext.class) { // no default one
+      return BY_NAME.computeIfAbsent(replica.device(), DeviceSpec::parse);
+    }
+    final UpdateContext update = UpdateContext.current();
+    return update == null ? null : BY_NAME.computeIfAbsent(update.device(), DeviceSpec::parse);
   }
 }

@@ -109,11 +109,17 @@ public final class Variable extends NativeObject implements AutoCloseable {
     }
 
     /**
-     * What the initial value has to fit, -1 for a size that may be any. The variable keeps the
-     * shape of its initial value.
+     * What every value has to fit, -1 for a size that may change from one assignment to the next.
+     * Without it the variable keeps the shape of its initial value.
      */
     public Builder shape(long... shape) {
       this.shape = shape.clone();
+      return this;
+    }
+
+    /** Values of any shape: each assignment may bring another one. */
+    public Builder anyShape() {
+      this.shape = new long[] {Long.MIN_VALUE}; // facade/strategy.h
       return this;
     }
 
@@ -197,8 +203,8 @@ public final class Variable extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * The live memory of all copies of this process. Byte strings have none (OUT_OF_RANGE):
-   * Strategy.localResults gives them.
+   * The live memory of all copies of this process. Byte strings, and a shape that leaves sizes
+   * open, have none (OUT_OF_RANGE): Strategy.localResults gives them.
    */
   public List<Tensor> copies() {
     final List<Tensor> copies = new ArrayList<>();
@@ -378,9 +384,13 @@ public final class Variable extends NativeObject implements AutoCloseable {
     return DType.of(Native.variable_dtype(this));
   }
 
-  /** The size of every axis. */
+  /** The size of every axis, -1 where it may change; null for any shape. */
   public long[] shape() {
-    final long[] shape = new long[(int) Native.variable_rank(this)];
+    final int rank = (int) Native.variable_rank(this);
+    if (rank < 0) {
+      return null;
+    }
+    final long[] shape = new long[rank];
     for (int i = 0; i < shape.length; ++i) {
       shape[i] = Native.variable_dim(this, i);
     }

@@ -75,12 +75,33 @@ class DeviceTest {
       assertEquals("/job:train", DeviceSpec.current().toString());
       try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1")) {
         strategy.run((replica, none) -> {
-          assertEquals("/job:train", DeviceSpec.current().toString());
+          final String own = "/device:CPU:" + replica.replicaId();
+          assertEquals(own, DeviceSpec.current().toString());
+          assertTrue(Tensor.scalar(3).device().endsWith(own));
+          try (DeviceSpec.Scope inner = DeviceSpec.scope("CPU:3")) {
+            assertEquals("/device:CPU:3", DeviceSpec.current().toString());
+            assertTrue(Tensor.scalar(3).device().endsWith("/device:CPU:3"));
+          }
+          assertEquals(own, DeviceSpec.current().toString());
           return null;
         });
+        assertEquals("/job:train", DeviceSpec.current().toString());
       }
     }
     assertNull(DeviceSpec.current());
+    try (DeviceSpec.Scope scope = DeviceSpec.scope("CPU:2");
+         MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
+         Variable variable = Variable.builder(1f).strategy(strategy).create()) {
+      strategy.extended().update(variable, (update, updated, none) -> {
+        assertEquals(
+            "/device:CPU:" + update.updateReplicaId(), DeviceSpec.current().toString());
+        return null;
+      }, null);
+      Strategy.defaultStrategy().run((replica, none) -> {
+        assertEquals("/device:CPU:2", DeviceSpec.current().toString());
+        return null;
+      });
+    }
   }
 
   private static final String CPU_1 = "/job:localhost/replica:0/task:0/device:CPU:1";

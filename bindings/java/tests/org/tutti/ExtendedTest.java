@@ -7,9 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -181,6 +187,15 @@ class ExtendedTest {
       }
     }
     assertSame(variable, extended.valueContainer(variable));
+    for (Tensor copy : variable.copies()) {
+      try (Variable found = (Variable) extended.valueContainer(copy)) {
+        assertEquals(variable.name(), found.name());
+        found.assign(6.0f);
+        assertEquals(List.of(6f, 6f), copies(variable));
+      }
+    }
+    final Tensor alike = Tensor.scalar(6.0f);
+    assertSame(alike, extended.valueContainer(alike));
     assertEquals(List.of(1f, 2f), local(strategy, extended.callForEachReplica(
         (replica, given) -> given.floatValue() + replica.replicaId(), 1.0f)));
   }
@@ -250,12 +265,15 @@ class ExtendedTest {
           .aggregation(Variable.Aggregation.SUM).create();
       final Value sums = own.run((replica, none) -> {
         variable.assignAdd((float) replica.replicaId());
+        replica.allReduce(ReduceOp.MIN, 7.0f + replica.replicaId()).close();
         return replica.allReduce(ReduceOp.SUM, 7.0f + replica.replicaId());
       });
       assertEquals(List.of(8f, 8f), local(own, sums));
       assertEquals(List.of(1f, 1f), copies(variable));
       assertTrue(own.explain().contains("Last, as given"), own.explain());
       assertTrue(own.explain().contains("all_reduce SUM of float32[]: 1 time"), own.explain());
+      assertTrue(own.explain().contains("all_reduce MIN of float32[]: 1 time"), own.explain());
+      assertTrue(ops.asked.contains("reduce MIN"), ops.asked.toString());
       ops.instead = new float[] {1, 2};
       assertFails(Code.INVALID_ARGUMENT, "expected float32[]",
           () -> own.reduce(ReduceOp.SUM, mine));
@@ -264,6 +282,68 @@ class ExtendedTest {
           .getCause() instanceof IllegalStateException);
     }
     assertTrue(strategy.explain().contains("AllReduce, for all tensors"));
+  }
+
+  @Test
+  void badInputIsNamed() {
+    try (MirroredStrategy other = MirroredStrategy.of("CPU:0", "CPU:1", "CPU:2")) {
+      final Value three = other.perReplica(List.of(1.0f, 2.0f, 3.0f));
+      assertFails(Code.INVALID_ARGUMENT, "3 components, and the strategy has 2 replicas",
+          () -> strategy.reduce(ReduceOp.SUM, three));
+      final Value rows = strategy.perReplica(List.of(new float[] {1}, new float[] {2}));
+      assertFails(Code.INVALID_ARGUMENT, "axis 1 is not in [0, 1)",
+          () -> strategy.gather(rows, 1));
+      try (Strategy.InScope scope = strategy.scope()) {
+        assertFails(Code.FAILED_PRECONDITION, "cannot be entered inside", other::scope);
+      }
+    }
+    assertFails(Code.INVALID_ARGUMENT, "name each device once",
+        () -> MirroredStrategy.of("CPU:0", "CPU:0"));
+    assertFails(Code.INVALID_ARGUMENT, "GPU:77", () -> MirroredStrategy.of("CPU:0", "GPU:77"));
+  }
+
+  // Where the replicas have not met by the deadline, the message is about that.
+  private static void endsIn(String part, Consumer<Duration> call) {
+    for (int attempt = 0; ; ++attempt) {
+      final Duration soon = Duration.ofMillis(20L << attempt);
+      final TuttiException failed =
+          assertThrows(TuttiException.class, () -> call.accept(soon));
+      assertEquals(Code.DEADLINE_EXCEEDED, failed.code(), failed.getMessage());
+      if (failed.getMessage().contains(part)) {
+        return;
+      }
+      assertTrue(attempt < 12, failed.getMessage());
+    }
+  }
+
+  @Test
+  void opsThatDoNotComeBackFreeTheirCallersAtTheDeadline() throws InterruptedException {
+    final CountDownLatch letGo = new CountDownLatch(1);
+    final AtomicInteger entered = new AtomicInteger();
+    final Semaphore ended = new Semaphore(0);
+    final CrossDeviceOps held = new CrossDeviceOps() {
+      @Override
+      public Object reduceImplementation(ReduceOp op, Value value, Value destinations,
+          CommunicationOptions options) throws InterruptedException {
+        entered.incrementAndGet();
+        letGo.await();
+        ended.release();
+        return value.get(0);
+      }
+    };
+    try (MirroredStrategy own = MirroredStrategy.with(held, "CPU:0", "CPU:1");
+         Value mine = own.perReplica(List.of(1.0f, 5.0f));
+         Variable variable = Variable.builder(4.0f).strategy(own).name("w")
+             .aggregation(Variable.Aggregation.SUM).create()) {
+      endsIn("reduce: CrossDeviceOps", soon -> own.reduce(ReduceOp.SUM, mine, null, soon));
+      endsIn("all_reduce: CrossDeviceOps", soon -> own.run(
+          (replica, none) -> replica.allReduce(ReduceOp.MAX, 1.0f), null, soon));
+      endsIn("assign_add of variable 'w': CrossDeviceOps", soon -> own.run(
+          (replica, none) -> variable.assignAdd(1.0f), null, soon));
+      assertEquals(List.of(4f, 4f), copies(variable));
+    }
+    letGo.countDown();
+    assertTrue(ended.tryAcquire(entered.get(), 60, TimeUnit.SECONDS));
   }
 
   @Test

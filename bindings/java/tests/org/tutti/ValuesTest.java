@@ -79,9 +79,30 @@ class ValuesTest {
   }
 
   @Test
+  void aMirroredValueHasTheSpecOfItsComponents() {
+    try (Value mirrored = strategy.mirrored(new float[] {1, 2});
+         Spec component = Spec.tensor(DType.FLOAT32, 2)) {
+      assertEquals(Spec.perReplica(component, component), Spec.of(mirrored));
+    }
+  }
+
+  @Test
   void theInitialValueFitsTheShape() {
     try (Variable variable = builder(new float[3]).shape(-1).create()) {
-      assertArrayEquals(new long[] {3}, variable.shape());
+      assertArrayEquals(new long[] {-1}, variable.shape());
+      variable.assign(new float[] {1, 2, 3, 4});
+      variable.assignAdd(new float[] {1, 1, 1, 1});
+      assertArrayEquals(new float[] {2, 3, 4, 5}, variable.read().toFloatArray());
+      invalid("holds a value of shape [4]", () -> variable.assignSub(new float[3]));
+      invalid("keeps the shape of its initial value", () -> variable.assign(new float[1][4]));
+      invalid("changing shapes", variable::data);
+    }
+    try (Variable variable = builder(new float[3]).anyShape().create()) {
+      assertNull(variable.shape());
+      variable.assign(7f);
+      assertArrayEquals(new long[0], variable.read().shape());
+    }
+    try (Variable variable = builder(new float[3]).shape(3).create()) {
       invalid("keeps the shape of its initial value", () -> variable.assign(new float[4]));
     }
     invalid("[?,2]", () -> builder(new float[3]).shape(-1, 2).create());

@@ -20,7 +20,8 @@ import org.tutti.internal.NativeObject;
  * others; they run in cross-replica context, possibly on several threads at once, where run and
  * collectives are FAILED_PRECONDITION. What they give has the dtype and shape of the replicas'
  * values, one tensor or, for several destinations, a distributed value; anything else is
- * INVALID_ARGUMENT for who asked. Past the deadline of the call their result is DEADLINE_EXCEEDED.
+ * INVALID_ARGUMENT for who asked. Where the call has a deadline they run on another thread than the
+ * caller's, who gets DEADLINE_EXCEEDED then; what they give later is dropped.
  *
  * <p>Destinations say where: a distributed value and a mirrored variable stand for the replicas'
  * devices, another variable for its device, another value for the host, a text for the device of
@@ -48,8 +49,9 @@ public abstract class CrossDeviceOps {
   // Calls `call` with the library's object. What that keeps of a program's ops is the ops; the ops
   // keep nothing of it, so that both can end.
   long with(ToLongFunction<Reducer> call) {
-    try (Reducer made = new Reducer(
-             Native.reducer_create(new Functions.Ops(this), getClass().getSimpleName()))) {
+    final String simple = getClass().getSimpleName();
+    try (Reducer made = new Reducer(Native.reducer_create(
+             new Functions.Ops(this), simple.isEmpty() ? "CrossDeviceOps" : simple))) {
       return call.applyAsLong(made);
     }
   }
@@ -68,8 +70,8 @@ public abstract class CrossDeviceOps {
   }
 
   /**
-   * SUM or MEAN of a distributed value or a variable, on the destinations: a tensor on one device,
-   * mirrored on several. In cross-replica context only. Of another value MEAN is the value, and SUM
+   * op of a distributed value or a variable, on the destinations: a tensor on one device, mirrored
+   * on several. In cross-replica context only. Of another value MEAN is the value, and SUM
    * INVALID_ARGUMENT with several replicas; so are values and destinations that are none.
    */
   public final Value reduce(ReduceOp op, Object value, Object destinations) {
@@ -119,7 +121,7 @@ public abstract class CrossDeviceOps {
   /**
    * What reduce does.
    *
-   * @param op SUM or MEAN
+   * @param op SUM or MEAN, or what an allReduce of replicas asks for
    * @param value a tensor of each replica, distributed
    * @param destinations where the result is to be
    * @param options of the call

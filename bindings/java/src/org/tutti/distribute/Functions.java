@@ -44,9 +44,11 @@ final class Functions {
 
   static final class Replica extends Callback {
     private final ReplicaFunction function;
-    private final DeviceSpec device = DeviceSpec.current();
+    private final boolean leavesDeviceScope;
 
-    Replica(ReplicaFunction function) {
+    // leavesDeviceScope: the caller is in a scope that its replicas are not.
+    Replica(ReplicaFunction function, boolean leavesDeviceScope) {
+      this.leavesDeviceScope = leavesDeviceScope;
       this.function = Objects.requireNonNull(function, "a replica function is needed, not null");
     }
 
@@ -54,7 +56,9 @@ final class Functions {
     public long call(int kind, long context, long in) throws Throwable {
       final ReplicaContext replica = new ReplicaContext(context);
       final Object before = Scope.enter(replica);
-      final DeviceSpec.Scope devices = device == null ? null : DeviceSpec.scope(device);
+      // It begins on its replica's device; replica 0's thread is the caller's.
+      final DeviceSpec.Scope devices =
+          leavesDeviceScope ? DeviceSpec.scope((DeviceSpec) null) : null;
       try (Value argument = argumentOf(in)) {
         return resultOf(function.run(replica, argument));
       } finally {
@@ -95,6 +99,7 @@ final class Functions {
   static final class Update extends Callback {
     private final UpdateFunction function;
     private final Variable variable;
+    private final boolean inDeviceScope = DeviceSpec.current() != null;
 
     Update(UpdateFunction function, Variable variable) {
       this.function = Objects.requireNonNull(function, "an update function is needed, not null");
@@ -106,12 +111,18 @@ final class Functions {
       final UpdateContext update =
           new UpdateContext(Strategy.wrap(Native.context_strategy(context)), context);
       final Object before = Scope.enter(update);
+      // It begins on the device that it updates.
+      final DeviceSpec.Scope devices =
+          inDeviceScope ? DeviceSpec.scope((DeviceSpec) null) : null;
       final int place = variable == null ? 0 : 1; // of the argument among those of the function
       try (Value given = argumentOf(in);
            Value argument = given != null && given.kind() == Value.Kind.TUPLE
                    && given.size() > place ? given.get(place) : Value.of(null)) {
         return resultOf(function.update(update, variable, argument));
       } finally {
+        if (devices != null) {
+          devices.close();
+        }
         Scope.leave(before);
         update.end();
       }

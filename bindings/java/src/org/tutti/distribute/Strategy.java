@@ -227,7 +227,10 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /** As above, with options (null: the defaults). */
   public Value run(
       ReplicaFunction function, Object argument, RunOptions options, Duration timeout) {
-    final Functions.Replica callback = new Functions.Replica(function);
+    // The default strategy runs where the scopes say.
+    final boolean leavesDeviceScope = DeviceSpec.current() != null
+        && !Native.strategy_type_name(this).equals("DefaultStrategy");
+    final Functions.Replica callback = new Functions.Replica(function, leavesDeviceScope);
     final long result;
     if (argument == null || argument instanceof Value) {
       result = run(callback, (Value) argument, options, Bridge.nanos(timeout));

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import org.tutti.Code;
 import org.tutti.ReduceOp;
+import org.tutti.Tensor;
 import org.tutti.TuttiException;
 import org.tutti.Value;
 import org.tutti.Variable;
@@ -106,9 +107,22 @@ public final class StrategyExtended {
     }
   }
 
-  /** What the value is a part of: a variable for itself, else the value. */
+  /**
+   * What the value is a part of: the variable that a tensor of its copies is one of, by its memory,
+   * else the value itself.
+   */
   public Object valueContainer(Object value) {
-    return value;
+    if (!(value instanceof Tensor tensor)) {
+      return value;
+    }
+    try {
+      return Makers.variable(Box.at(Native.strategy_find_variable(strategy, tensor)));
+    } catch (TuttiException failed) {
+      if (failed.code() != Code.NOT_FOUND) {
+        throw failed;
+      }
+      return value;
+    }
   }
 
   // ---- updates
