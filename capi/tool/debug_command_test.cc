@@ -133,8 +133,9 @@ TEST_F(DebugCommandTest, TellsWorkersApart) {
   const nlohmann::json trace = nlohmann::json::parse(MakeDumpTrace(dump));
   std::vector<int64_t> pids;
   for (const nlohmann::json& event : trace.at("traceEvents")) {
-    if (event.at("ph") == "i") pids.push_back(event.at("pid"));
-    if (event.at("ph") == "i" && event.at("pid") == 0) EXPECT_EQ(event.at("ts"), 4);
+    if (event.at("ph") != "i") continue;
+    pids.push_back(event.at("pid"));
+    EXPECT_EQ(event.at("ts"), event.at("pid") == 0 ? 4 : 0);
   }
   EXPECT_THAT(pids, ::testing::ElementsAre(1, 0));
   const std::vector<StepHealth> health = HealthOverSteps(dump);
