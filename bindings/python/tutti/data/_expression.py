@@ -78,7 +78,7 @@ def _axes(axis: _Axis) -> List[int]:
 
 
 def _binary(name: str, reflected: bool = False) -> Any:
-    def apply(self: "Expr", other: Any) -> "Expr":
+    def apply(self: "Expr", other: Any) -> Any:
         return self._pair(name, other, self) if reflected else self._pair(name, self, other)
 
     return apply
@@ -112,7 +112,7 @@ class Expr:
     _trace: _Trace
     _node: int
     _spec: Optional[TensorSpec]
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
     def __init__(self) -> None:
         raise TypeError("an Expr is made by tracing: Dataset.map(function, native=True), or "
@@ -160,7 +160,7 @@ class Expr:
     def _kind(self) -> str:
         return getattr(self.dtype, "kind", "")
 
-    def _pair(self, name: str, a: Any, b: Any) -> "Expr":
+    def _pair(self, name: str, a: Any, b: Any) -> Any:
         for other in (a, b):
             if not isinstance(other, _OPERANDS):
                 return NotImplemented
@@ -187,13 +187,13 @@ class Expr:
     def __pos__(self) -> "Expr":
         return self
 
-    def __truediv__(self, other: Any) -> "Expr":
+    def __truediv__(self, other: Any) -> Any:
         return self._divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> "Expr":
+    def __rtruediv__(self, other: Any) -> Any:
         return self._divide(other, self)
 
-    def _divide(self, a: Any, b: Any) -> "Expr":
+    def _divide(self, a: Any, b: Any) -> Any:
         """Integers are divided in float64."""
         if self._kind in ("i", "u"):
             a, b = (x.astype(np.float64) if isinstance(x, Expr) and x._kind in ("i", "u")
