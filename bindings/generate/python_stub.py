@@ -65,6 +65,7 @@ GROUPS = [
      "keys: Sequence[str], values: Sequence[str]", None),
     ("size_t rank, const int64_t *dims", "dims: Sequence[SupportsIndex]", None),
     ("size_t dtype_count, const int64_t *dtypes", "dtypes: Sequence[SupportsIndex]", None),
+    ("size_t number_count, const int64_t *numbers", "numbers: Sequence[SupportsIndex]", None),
     ("const void *bytes, size_t size", "data: Any", None),
     ("size_t value_count, const char *const *values", "values: Sequence[str]", None),
     ("size_t count, const tutti_feature *const *features", "features: Any", None),

@@ -73,7 +73,7 @@ TEST_F(ExpressionTest, MapsAndFiltersNodeByNode) {
   ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
   Value batch;
   ASSERT_OK(tutti_iterator_next(iterator, nullptr, &batch));
-  EXPECT_EQ(TextOf<tutti_value>(batch, tutti_value_to_string), "[ 3  9 15]");
+  EXPECT_EQ(TextOf<tutti_value>(batch, tutti_value_to_string), "[3 9 15]");
 }
 
 TEST_F(ExpressionTest, TakesOptionsAndKnowsSpecs) {

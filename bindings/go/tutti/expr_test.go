@@ -43,14 +43,16 @@ func TestExpressionsOfStructuresAndShapes(t *testing.T) {
 	if got := integers(t, hot); !reflect.DeepEqual(got, []int64{1, 1}) {
 		t.Error(got)
 	}
-	parts := map[string]*Spec{"a": must(TensorSpec(Int64)), "b": must(TensorSpec(Int64))}
+	number := must[*Spec](t)(TensorSpec(Int64))
+	defer number.Close()
+	parts := map[string]*Spec{"a": number, "b": number}
 	element, err := DictSpec(parts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer element.Close()
 	sum := ExpressionOf(func(x Expr) Expr {
-		part := must(x.Get("a").Plus(x.Get("b")).Spec())
+		part := must[*Spec](t)(x.Get("a").Plus(x.Get("b")).Spec())
 		defer part.Close()
 		if part.String() != "int64[]" || x.Get("a").Ne(1).Or(x.Get("b").Ge(1)).Not().String() == "" {
 			t.Error(part)
@@ -61,13 +63,6 @@ func TestExpressionsOfStructuresAndShapes(t *testing.T) {
 	if sum.err != nil {
 		t.Error(sum.err)
 	}
-}
-
-func must(spec *Spec, err error) *Spec {
-	if err != nil {
-		panic(err)
-	}
-	return spec
 }
 
 func TestExpressionsOfBytes(t *testing.T) {

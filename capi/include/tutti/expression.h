@@ -95,8 +95,8 @@ TUTTI_API tutti_status *tutti_expression_add_operation(tutti_expression *express
                                                        const tutti_operation_options *options,
                                                        int64_t *out_node);
 
-/* Leaf `leaf` of what a native function, such as that of tutti_function_create_parse_example,
- * makes of `node`. Several nodes of one call are computed once.
+/* Leaf `leaf` of what the native function of tutti_function_create_parse_example makes of `node`.
+ * Several nodes of one call are computed once. INVALID_ARGUMENT for another function.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_add_call(tutti_expression *expression,
                                                   const tutti_function *function, int64_t node,

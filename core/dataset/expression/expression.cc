@@ -61,6 +61,7 @@ void AppendText(std::span<const ExpressionNode> nodes, int64_t index, int depth,
   }
   *out += Format("{}(", node.op == ExpressionOp::kCall ? node.function->name() : operation.name);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (out->size() > kLongest) break;
     if (i > 0) *out += ", ";
     AppendText(nodes, node.inputs[i], depth + 1, out);
   }
@@ -246,10 +247,10 @@ Result<int64_t> Expression::Apply(std::string_view name, std::span<const int64_t
 }
 
 Result<int64_t> Expression::Call(Ref<Function> function, int64_t input, int64_t leaf) {
-  if (function->calls_host() || function->granularity() != Granularity::kEither) {
+  const Result<FunctionDefinition> definition = function->Define();
+  if (!definition.ok() || definition.value().kind != "parse_example") {
     return InvalidArgument(
-        "expression: a native function that takes a tensor of any rank is needed, such as "
-        "parse_example, and '{}' is none",
+        "expression: the native function parse_example can be called, and '{}' is another one",
         function->name());
   }
   const std::lock_guard lock(mutex_);

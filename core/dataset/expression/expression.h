@@ -87,7 +87,7 @@ class Expression final : public RefCounted {
   // attributes that it does not take.
   Result<int64_t> Apply(std::string_view name, std::span<const int64_t> inputs,
                         ExpressionAttributes attributes);
-  // Leaf `leaf` of what a native function makes of a node, that takes a tensor of any rank.
+  // Leaf `leaf` of what a native function, parse_example, makes of a node.
   Result<int64_t> Call(Ref<Function> function, int64_t input, int64_t leaf);
 
   // Of one row.

@@ -174,7 +174,7 @@ Result<Ref<Function>> ReadCalled(StateReader* reader) {
   return InvalidArgument("expression: there is no function of kind '{}' in expressions", kind);
 }
 
-Status ReadNode(Expression* expression, StateReader* reader) {
+Result<int64_t> ReadNode(Expression* expression, StateReader* reader) {
   const std::string_view name = reader->Bytes();
   const std::vector<int64_t> inputs = reader->Ints();
   TUTTI_RETURN_IF_ERROR(reader->status());
@@ -212,7 +212,7 @@ Status ReadNode(Expression* expression, StateReader* reader) {
     TUTTI_RETURN_IF_ERROR(reader->status());
     node = expression->Apply(name, inputs, std::move(attributes));
   }
-  return node.status();
+  return node;
 }
 
 Result<Ref<Function>> ReadAll(StateReader* reader) {
@@ -229,9 +229,9 @@ Result<Ref<Function>> ReadAll(StateReader* reader) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<Expression> expression, Expression::Create(std::move(input)));
   const int64_t count = reader->IntIn(1, Expression::kMaxNodes);
   for (int64_t i = 0; i < count && reader->ok(); ++i) {
-    TUTTI_RETURN_IF_ERROR(ReadNode(expression.get(), reader));
+    TUTTI_ASSIGN_OR_RETURN(const int64_t node, ReadNode(expression.get(), reader));
     // A number that adapts would become one more node: it was one already when this was written.
-    if (static_cast<int64_t>(expression->nodes().size()) != i + 1) {
+    if (node != i) {
       return InvalidArgument("expression: node {} has an input that is not of its dtype", i);
     }
   }

@@ -195,7 +195,12 @@ class Inference {
           const int64_t sum = dims[axis];
           TUTTI_ASSIGN_OR_RETURN(dims, MergedDims(i, dims, axis));
           const int64_t more = In(i).shape.dim(axis);
-          dims[axis] = sum == kUnknown || more == kUnknown ? kUnknown : sum + more;
+          const bool unknown = sum == kUnknown || more == kUnknown;
+          if (unknown) dims[axis] = kUnknown;
+          if (!unknown && __builtin_add_overflow(sum, more, &dims[axis])) {
+            return InvalidArgument("concatenate: there are more places along axis {} than can be "
+                                   "counted", axis);
+          }
         }
         break;
       }
@@ -263,12 +268,15 @@ class Inference {
         known *= dims[i];
       }
     }
+    if (known > INT64_MAX) {
+      return InvalidArgument("reshape: {} has more elements than can be counted",
+                             DimsToString(dims));
+    }
     if (from.IsFullyKnown()) {
       TUTTI_ASSIGN_OR_RETURN(const Shape shape, from.ToShape());
       const int64_t count = shape.num_elements();
       const bool fits = open < 0 ? known == count
-                                 : known > 0 && known <= INT64_MAX &&
-                                       count % static_cast<int64_t>(known) == 0;
+                                 : known > 0 && count % static_cast<int64_t>(known) == 0;
       if (!fits) {
         return InvalidArgument("reshape: {}{} has {} elements, which do not become {}",
                                DTypeName(node_.dtype), from.ToString(), count, DimsToString(dims));

@@ -216,7 +216,8 @@ class Step {
             return OfRow(InvalidArgument("take: there is no place {} among {}", index[k], size),
                          row);
           }
-          std::memcpy(to, from + (o * size + place) * static_cast<int64_t>(bytes), bytes);
+          const char* const item = from + (o * size + place) * static_cast<int64_t>(bytes);
+          if (bytes > 0) std::memcpy(to, item, bytes);
         }
       }
     }
@@ -366,7 +367,7 @@ class Step {
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result, Tensor::Create(node_.dtype, shape, options_));
     char* to = static_cast<char*>(result->mutable_data());
     for (const BytesView& text : texts) {
-      std::memcpy(to, text.data, length);
+      if (length > 0) std::memcpy(to, text.data, length);
       to += length;
     }
     if (node_.dtype == DType::kBool) {

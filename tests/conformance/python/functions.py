@@ -68,6 +68,38 @@ def function(name, arg):
     return functions[name]
 
 
+# The same functions as they are traced: numbers adapt to what they meet.
+TRACED = {
+    "add": lambda arg: lambda x: x + arg,
+    "square": lambda arg: lambda x: x * x,
+    "mod": lambda arg: lambda x: x % arg,
+    "identity": lambda arg: lambda *parts: parts[0] if len(parts) == 1 else parts,
+    "less": lambda arg: lambda x: x < arg,
+    "greater": lambda arg: lambda x: x > arg,
+    "equal": lambda arg: lambda x: x == arg,
+    "even": lambda arg: lambda x: x % 2 == 0,
+    "always_true": lambda arg: lambda *_: True,
+    "with_square": lambda arg: lambda x: (x, x * x),
+    "as_dict": lambda arg: lambda x: {"x": x, "square": x * x},
+    "swap": lambda arg: lambda x, y: (y, x),
+    "add_components": lambda arg: operator.add,
+    "component": lambda arg: lambda *parts: (parts[0] if isinstance(arg, str) else parts)[arg],
+}
+
+
+def is_traceable(dataset):
+    """Whether elements are tensors of known rank, which is known without a call of a function."""
+    if "a spec that the first element tells" in dataset.explain().splitlines()[0]:
+        return False
+    leaves = [dataset.element_spec]
+    while any(isinstance(leaf, (tuple, list, dict)) for leaf in leaves):
+        leaves = [part for leaf in leaves for part in
+                  (leaf.values() if isinstance(leaf, dict) else
+                   leaf if isinstance(leaf, (tuple, list)) else [leaf])]
+    return leaves != [] and all(isinstance(leaf, TensorSpec) and leaf.shape is not None
+                                for leaf in leaves)
+
+
 def dataset_function(name, arg, dataset):
     """A function that gives datasets, with its output spec where that is known."""
     output = None

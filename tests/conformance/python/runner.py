@@ -23,8 +23,8 @@ from tutti.distribute import VariableAggregation, VariableSynchronization
 from debugging_cases import run_debugging
 from device_cases import run_device_spec
 from files import CaseFolder, record_files
-from functions import (dataset_function, function, key_function, numbers_of, reducer, signature,
-                       snapshot_function, window_function)
+from functions import (TRACED, dataset_function, function, is_traceable, key_function, numbers_of,
+                       reducer, signature, snapshot_function, window_function)
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
 from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
                            padding_of, spec_of, value)
@@ -34,8 +34,20 @@ from workers import mirrored, run_workers
 
 # ---- datasets
 
+# Set for a run in which functions are expressions where they can be.
+TRACES = bool(os.environ.get("CONFORMANCE_TRACES"))
+traced = []  # the functions that were
+
+
 def transform(dataset, node, op):
     """One op with an `input`, which is `dataset`."""
+    if TRACES and op in ("map", "filter", "take_while") and node["fn"] in TRACED and \
+            is_traceable(dataset):
+        names = ("num_parallel_calls", "deterministic") if op == "map" else ()
+        known(node, ("op", "input", "fn", "arg", *names))
+        traced.append(node["fn"])
+        return getattr(dataset, op)(TRACED[node["fn"]](node.get("arg")), native=True,
+                                    **{name: node[name] for name in names if name in node})
     if op == "map":
         names = ("num_parallel_calls", "deterministic")
         known(node, ("op", "input", "fn", "arg", *names))
@@ -525,7 +537,7 @@ def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else
                           os.environ.get("TUTTI_CONFORMANCE_DIR") or
                           pathlib.Path(__file__).resolve().parent.parent / "vectors")
-    files = sorted(folder.glob("*.json"))
+    files = sorted(folder.glob("dataset*.json" if TRACES else "*.json"))
     if not files:
         sys.exit(f"conformance Python: there are no vectors in {folder}")
     os.environ["TUTTI_JOB_SECRET"] = secrets.token_hex(32)  # of the workers of this run
@@ -548,7 +560,9 @@ def main():
         print(f"not covered: {name}")
     print(f"conformance Python: {passed} passed, {len(not_covered)} not covered, "
           f"{len(failed)} failed")
-    return 1 if failed or not passed else 0
+    if TRACES:
+        print(f"{len(traced)} functions were traced: {', '.join(sorted(set(traced)))}")
+    return 1 if failed or not passed or (TRACES and not traced) else 0
 
 
 if __name__ == "__main__":

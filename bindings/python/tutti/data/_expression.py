@@ -77,8 +77,13 @@ def _axes(axis: _Axis) -> List[int]:
     return [int(axis)] if isinstance(axis, (int, np.integer)) else [int(a) for a in axis]
 
 
+def _kind(of: Any) -> str:
+    """NumPy's letter for the kind of a dtype; "" for bytes and where there is none."""
+    return getattr(getattr(of, "dtype", None), "kind", "")
+
+
 def _binary(name: str, reflected: bool = False) -> Any:
-    def apply(self: "Expr", other: Any) -> "Expr":
+    def apply(self: "Expr", other: Any) -> Any:
         return self._pair(name, other, self) if reflected else self._pair(name, self, other)
 
     return apply
@@ -112,7 +117,7 @@ class Expr:
     _trace: _Trace
     _node: int
     _spec: Optional[TensorSpec]
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
     def __init__(self) -> None:
         raise TypeError("an Expr is made by tracing: Dataset.map(function, native=True), or "
@@ -133,6 +138,7 @@ class Expr:
 
     @property
     def dtype(self) -> Any:
+        """A numpy.dtype, `bytes`, or tutti.bfloat16."""
         return self._known().dtype
 
     @property
@@ -144,10 +150,12 @@ class Expr:
 
     @property
     def ndim(self) -> int:
+        """How many axes a row has."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """How many elements a row has; TypeError where a size is not known."""
         if None in self.shape:
             raise TypeError(f"{self!r} has a size that is not known while it is traced")
         return int(np.prod(self.shape, dtype=np.int64))  # type: ignore[arg-type]
@@ -156,11 +164,7 @@ class Expr:
         text = _native.expression_to_string(self._trace.handle, self._node)
         return f"<Expr {text}: {self._known()}>"
 
-    @property
-    def _kind(self) -> str:
-        return getattr(self.dtype, "kind", "")
-
-    def _pair(self, name: str, a: Any, b: Any) -> "Expr":
+    def _pair(self, name: str, a: Any, b: Any) -> Any:
         for other in (a, b):
             if not isinstance(other, _OPERANDS):
                 return NotImplemented
@@ -187,18 +191,17 @@ class Expr:
     def __pos__(self) -> "Expr":
         return self
 
-    def __truediv__(self, other: Any) -> "Expr":
+    def __truediv__(self, other: Any) -> Any:
         return self._divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> "Expr":
+    def __rtruediv__(self, other: Any) -> Any:
         return self._divide(other, self)
 
-    def _divide(self, a: Any, b: Any) -> "Expr":
+    def _divide(self, a: Any, b: Any) -> Any:
         """Integers are divided in float64."""
-        if self._kind in ("i", "u"):
-            a, b = (x.astype(np.float64) if isinstance(x, Expr) and x._kind in ("i", "u")
-                    else np.asarray(x, np.float64) if getattr(x, "dtype", None) is not None
-                    and not isinstance(x, Expr) and x.dtype.kind in ("i", "u") else x
+        if _kind(self) in ("i", "u"):
+            a, b = (x if _kind(x) not in ("i", "u") else
+                    x.astype(np.float64) if isinstance(x, Expr) else np.asarray(x, np.float64)
                     for x in (a, b))
         return self._pair("divide", a, b)
 
@@ -270,33 +273,43 @@ class Expr:
         return result
 
     def astype(self, dtype: Any) -> "Expr":
+        """Cast to `dtype` by the rules of Tensor.cast."""
         return self if _dtypes.same(self.dtype, dtype) else self._trace.apply("cast", [self],
                                                                              dtype=dtype)
 
     def reshape(self, *shape: Any) -> "Expr":
+        """Under the shape `shape`, sizes or a tuple of some, of which one may be -1."""
         alone = len(shape) == 1 and not isinstance(shape[0], (int, np.integer))
         dims = shape[0] if alone else shape
         return self._trace.apply("reshape", [self], [int(dim) for dim in dims])
 
     def ravel(self) -> "Expr":
+        """As one axis."""
         return self.reshape(-1)
 
-    flatten = ravel
+    def flatten(self) -> "Expr":
+        """As one axis."""
+        return self.ravel()
 
     def transpose(self, *axes: Any) -> "Expr":
+        """With its axes in the order `axes`, turned round without any."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return self._trace.apply("transpose", [self], [int(axis) for axis in order or ()])
 
     @property
     def T(self) -> "Expr":
+        """With its axes turned round."""
         return self.transpose()
 
     def take(self, indices: Any, axis: Optional[int] = None) -> "Expr":
+        """What stands at `indices`, integers, along `axis`; None: of all elements in order. A place
+        that is not there is an InvalidArgumentError of its row."""
         table = self.ravel() if axis is None else self
         places = indices if isinstance(indices, Expr) else np.asarray(indices)
         return self._trace.apply("take", [table, places], [axis or 0])
 
     def clip(self, min: Any = None, max: Any = None) -> "Expr":
+        """At least `min` and at most `max`; None: without that bound."""
         result = self
         if min is not None:
             result = self._trace.apply("maximum", [result, min])
@@ -308,39 +321,51 @@ class Expr:
         return self._trace.apply(name, [self], _axes(axis), keep_dims=keepdims)
 
     def _wide(self) -> "Expr":
-        if self._kind == "u":
+        if _kind(self) == "u":
             return self.astype(np.uint64)
-        return self.astype(np.int64) if self._kind in ("i", "b") else self
+        return self.astype(np.int64) if _kind(self) in ("i", "b") else self
 
     def sum(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        """The sum over `axis`, one or several; None: over all. keepdims: they stay with size 1. Of
+        integers and booleans in 64 bits."""
         return self._wide()._fold("sum", axis, keepdims)
 
     def prod(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        """The product over `axis`, in the dtype that sum has. keepdims: as in sum."""
         return self._wide()._fold("prod", axis, keepdims)
 
     def mean(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
-        real = self.astype(np.float64) if self._kind in ("i", "u", "b") else self
+        """The mean over `axis`, of integers and booleans in float64. keepdims: as in sum."""
+        real = self.astype(np.float64) if _kind(self) in ("i", "u", "b") else self
         return real._fold("mean", axis, keepdims)
 
     def min(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        """The smallest over `axis`, NaN where one is. keepdims: as in sum."""
         return self._fold("min", axis, keepdims)
 
     def max(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        """The largest over `axis`, NaN where one is. keepdims: as in sum."""
         return self._fold("max", axis, keepdims)
 
     def any(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        """Whether one over `axis` is true, or not 0. keepdims: as in sum."""
         return self._truth()._fold("any", axis, keepdims)
 
     def all(self, axis: _Axis = None, keepdims: bool = False) -> "Expr":
+        """Whether all over `axis` are true, or not 0. keepdims: as in sum."""
         return self._truth()._fold("all", axis, keepdims)
 
     def _truth(self) -> "Expr":
-        return self if self._kind == "b" else self != 0
+        return self if _kind(self) == "b" else self != 0
 
     def argmin(self, axis: Optional[int] = None, keepdims: bool = False) -> "Expr":
+        """The place, int64, of the first smallest along `axis`; None: in all elements. keepdims: as
+        in sum."""
         return self._fold("argmin", axis, keepdims)
 
     def argmax(self, axis: Optional[int] = None, keepdims: bool = False) -> "Expr":
+        """The place, int64, of the first largest along `axis`; None: in all elements. keepdims: as
+        in sum."""
         return self._fold("argmax", axis, keepdims)
 
     # ---- byte strings
@@ -371,7 +396,8 @@ class Expr:
         return self._trace.apply("join_strings", [self, *others], text=separator)
 
     def call(self, function: Function) -> Dict[str, "Expr"]:
-        """What tutti.data.parse_example makes of byte strings: its features by name."""
+        """What `function`, of tutti.data.parse_example, makes of byte strings: its features by
+        name."""
         if not isinstance(function, Function) or function._features is None:
             raise TypeError("call: the function that tutti.data.parse_example gives is needed, not "
                             f"an object of type {type(function).__name__}")

@@ -22,7 +22,7 @@ class ExpressionTest {
     assertEquals(List.of(9L, 15L), numbers(odd));
     assertTrue(odd.explain().contains("native ((x * 2) + 1)"), odd.explain());
     assertEquals(List.of(9L, 4L, 1L, 7L),
-        numbers(Dataset.range(-3, 3).takeWhileExpr(x -> x.lt(1)).mapExpr(x -> x.lt(0).where(
+        numbers(Dataset.range(-3, 3, 1).takeWhileExpr(x -> x.lt(1)).mapExpr(x -> x.lt(0).where(
             x.negative().pow(2), x.floorDiv(-2).minus(1).max(7).min(9)))));
   }
 

@@ -384,15 +384,16 @@ public final class Expr {
         parts.add(placeholder(trace, part, next));
       }
     }
-    final List<String> keys = spec.keys();
+    final Spec.Kind kind = spec.kind();
     Map<String, Expr> named = null;
-    if (!keys.isEmpty()) {
+    if (kind == Spec.Kind.DICT || kind == Spec.Kind.RECORD) {
+      final List<String> keys = spec.keys();
       named = new LinkedHashMap<>();
       for (int i = 0; i < keys.size(); ++i) {
         named.put(keys.get(i), parts.get(i));
       }
     }
-    return new Expr(trace, -1, named, parts, spec.kind());
+    return new Expr(trace, -1, named, parts, kind);
   }
 
   /** The structure of a result, with nodes as its leaves. */
