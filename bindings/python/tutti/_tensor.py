@@ -91,7 +91,8 @@ class Tensor:
                              "default stream, 2 that of the thread")
         dtype = np.dtype(known["typestr"])
         shape = list(known["shape"])
-        strides, address = known.get("strides"), known["data"][0]
+        strides: Any = known.get("strides")
+        address = known["data"][0]
         steps = [] if strides is None else [step // dtype.itemsize for step in strides]
         if strides is not None and any(step % dtype.itemsize for step in strides):
             raise ValueError(f"strides {tuple(strides)} in bytes are no multiples of an element's "
