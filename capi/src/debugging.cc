@@ -89,6 +89,8 @@ tutti_status *tutti_debugging_assert_compare(tutti_comparison comparison, const 
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     TUTTI_ASSIGN_OR_RETURN(const auto kind,
                            ReadNumber(call, comparison, Comparison::kNear, "comparison"));
+    TUTTI_RETURN_IF_ERROR(CheckGivenOnHost(call, "rtol", set.rtol));
+    TUTTI_RETURN_IF_ERROR(CheckGivenOnHost(call, "atol", set.atol));
     const Tolerances tolerances{FromHandle(set.rtol), FromHandle(set.atol)};
     TUTTI_ASSIGN_OR_RETURN(const std::vector<AssertedPair> pairs,
                            AssertedPairs(call, *FromHandle(x), *FromHandle(y)));

@@ -47,6 +47,7 @@ Result<ExampleFeature> ReadFeature(Call call, const tutti_feature *feature) {
   if (set.rank != 0 && set.dims == nullptr) {
     return NullArgument(call.function, "features[i]->dims", 0);
   }
+  TUTTI_RETURN_IF_ERROR(CheckGivenOnHost(call, "features[i]->default_value", set.default_value));
   ExampleFeature read;
   read.key = set.key;
   read.dtype = static_cast<DType>(set.dtype);

@@ -80,6 +80,11 @@ Status CheckNotNull(Call call, const char *names, const Pointers &...pointers) {
 // lie in the host's memory. FAILED_PRECONDITION names the argument number `index` of `names`.
 Status CheckOnHost(Call call, const char *names, int index, const tutti_tensor *tensor);
 Status CheckOnHost(Call call, const char *names, int index, const tutti_value *value);
+// The same of an argument that may be NULL.
+template <class Handle>
+Status CheckGivenOnHost(Call call, const char *name, const Handle *given) {
+  return given == nullptr ? OkStatus() : CheckOnHost(call, name, 0, given);
+}
 template <class Pointer>
 Status CheckArgument(Call call, const char *names, int index, Pointer pointer) {
   if constexpr (std::is_convertible_v<Pointer, const tutti_tensor *> ||

@@ -264,7 +264,7 @@ tutti_status *tutti_strategy_gather(tutti_strategy *strategy, const tutti_value 
 tutti_status *tutti_strategy_local_results(tutti_strategy *strategy, const tutti_value *value,
                                            tutti_value **out_tuple) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, value, out_tuple);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, value, out_tuple);
     TUTTI_ASSIGN_OR_RETURN(auto tuple, FromHandle(strategy)->LocalResults(*FromHandle(value)));
     *out_tuple = Give(std::move(tuple));
     return OkStatus();

@@ -419,9 +419,7 @@ tutti_status *tutti_tensor_make_mutable(tutti_tensor **tensor) {
 
 int32_t tutti_tensor_equal(const tutti_tensor *left, const tutti_tensor *right) {
   if (left == nullptr || right == nullptr) return left == right;
-  const Result<Ref<Tensor>> ours = OnHost(*FromHandle(left));
-  const Result<Ref<Tensor>> theirs = OnHost(*FromHandle(right));
-  return ours.ok() && theirs.ok() && (*ours)->ContentsEqual(**theirs);
+  return FromHandle(left)->ContentsEqual(*FromHandle(right));
 }
 
 tutti_status *tutti_tensor_to_string(const tutti_tensor *tensor, tutti_bytes **out_text) {

@@ -118,6 +118,7 @@ tutti_status *tutti_value_create_indexed_slices(const tutti_tensor *values,
                                                 tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, values, indices, out_value);
+    TUTTI_RETURN_IF_ERROR(CheckGivenOnHost(call, "dense_shape", dense_shape));
     TUTTI_ASSIGN_OR_RETURN(
         auto made,
         MakeIndexedSlices(RetainTensor(values), RetainTensor(indices),
@@ -143,6 +144,7 @@ tutti_status *tutti_value_to_dense(const tutti_value *value, const tutti_tensor 
                                    tutti_tensor **out_tensor) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, value, out_tensor);
+    TUTTI_RETURN_IF_ERROR(CheckGivenOnHost(call, "default_value", default_value));
     TUTTI_ASSIGN_OR_RETURN(auto tensor,
                            CompositeToDense(*FromHandle(value), FromHandle(default_value)));
     *out_tensor = Give(std::move(tensor));
@@ -152,7 +154,7 @@ tutti_status *tutti_value_to_dense(const tutti_value *value, const tutti_tensor 
 
 tutti_status *tutti_value_to_rows(const tutti_value *value, tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE_ANYWHERE(call, value, out_value);
+    TUTTI_REQUIRE(call, value, out_value);
     TUTTI_ASSIGN_OR_RETURN(const auto rows, RowsOfComposite(*FromHandle(value)));
     *out_value = Give(Value::List(rows));
     return OkStatus();
@@ -269,7 +271,7 @@ tutti_status *tutti_value_to_string(const tutti_value *value, tutti_bytes **out_
 
 tutti_status *tutti_value_serialize(const tutti_value *value, tutti_bytes **out_bytes) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE_ANYWHERE(call, value, out_bytes);
+    TUTTI_REQUIRE(call, value, out_bytes);
     TUTTI_ASSIGN_OR_RETURN(std::string bytes, SerializeValue(*FromHandle(value)));
     *out_bytes = GiveBytes(std::move(bytes));
     return OkStatus();

@@ -91,6 +91,8 @@ class DeviceSet final : public RefCounted {
   // there, or cannot hold tensors, is CPU:0.
   Result<Ref<Device>> Place(const DeviceSpec& spec) const;
   Result<Ref<Device>> Place(std::string_view name) const;
+  // The same for what lies on CPUs only: UNIMPLEMENTED for a GPU, or CPU:0 with soft placement.
+  Result<Ref<Device>> PlaceOnHost(std::string_view name) const;
   void set_soft_placement(bool on) { soft_placement_ = on; }
   // Which task of a job this process is ("worker:1"), for `Place`; "localhost:0" before.
   void SetTask(std::string_view task);

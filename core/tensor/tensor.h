@@ -227,7 +227,8 @@ class Tensor final : public RefCounted {
 
   // ---- Comparing and printing ----
 
-  // Same dtype, shape and elements (NaN equals NaN, -0 equals 0). Both on CPUs.
+  // Same dtype, shape and elements (NaN equals NaN, -0 equals 0). Those of a device are copied to
+  // the host for it; false when that fails.
   bool ContentsEqual(const Tensor& other) const;
   // "float32[2,3] [[1 2 3] [4 5 6]]": dtype, shape and elements; ContentsToString only the
   // elements, rows longer than `limit` shortened to "[0 1 2 ... 97 98 99]".

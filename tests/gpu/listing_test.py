@@ -75,12 +75,17 @@ class ListingTest(unittest.TestCase):
     def test_what_is_placed_on_a_gpu_lies_there(self):
         with tutti.device("GPU:0"):
             self.assertTrue(tutti.Tensor(1).device.endswith("/device:GPU:0"))
+            with self.assertRaisesRegex(tutti.errors.UnimplementedError, "are on CPUs only"):
+                tutti.Variable(1.0)
         with tutti.device("GPU:9"):
             with self.assertRaisesRegex(tutti.errors.NotFoundError, "no GPU:9"):
                 tutti.Tensor(1)
             tutti.config.set_soft_device_placement(True)
             try:
                 self.assertTrue(tutti.Tensor(1).device.endswith("/device:CPU:0"))
+                with tutti.device("GPU:0"):
+                    self.assertEqual(tutti.Variable(1.0).device, "/job:localhost/replica:0/task:0"
+                                     "/device:CPU:0")
             finally:
                 tutti.config.set_soft_device_placement(False)
 

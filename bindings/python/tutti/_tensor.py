@@ -81,14 +81,19 @@ class Tensor:
         """A tensor over the memory of an object with `__cuda_array_interface__` (CuPy's, Numba's),
         without a copy, which lies on `device`. The library's work waits for what is on the stream
         that the object names. ValueError for stream 0, which says nothing."""
-        known = array.__cuda_array_interface__
+        known = getattr(array, "__cuda_array_interface__", None)
+        if not isinstance(known, dict):
+            kind = "None" if array is None else f"an object of type {type(array).__name__}"
+            raise TypeError("Tensor.from_cuda_array: array: something with "
+                            f"__cuda_array_interface__ is needed, not {kind}")
         stream = known.get("stream")
         if stream == 0:
             raise ValueError("stream 0 of a __cuda_array_interface__ says nothing; 1 is the "
                              "default stream, 2 that of the thread")
         dtype = np.dtype(known["typestr"])
         shape = list(known["shape"])
-        strides, address = known.get("strides"), known["data"][0]
+        strides: Any = known.get("strides")
+        address = known["data"][0]
         steps = [] if strides is None else [step // dtype.itemsize for step in strides]
         if strides is not None and any(step % dtype.itemsize for step in strides):
             raise ValueError(f"strides {tuple(strides)} in bytes are no multiples of an element's "

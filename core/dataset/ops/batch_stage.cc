@@ -18,6 +18,7 @@
 #include "core/dataset/ops/op_parts.h"
 #include "core/tensor/composite.h"
 #include "core/tensor/convert.h"
+#include "core/tensor/device_buffer.h"
 
 namespace tutti {
 namespace {
@@ -409,6 +410,7 @@ Status CheckBatchArguments(const Node& node) {
 }
 
 Result<std::vector<int64_t>> ReadSizes(const Leaf& leaf, const std::string& what) {
+  if (leaf.is_tensor()) TUTTI_RETURN_IF_ERROR(CheckOnHost(what, leaf.tensor()));
   if (!leaf.is_tensor() || leaf.tensor().rank() > 1) {
     return InvalidArgument("{} must be the sizes of a shape, a vector of int64, and is {}", what,
                            LeafSpec::Of(leaf).ToString());

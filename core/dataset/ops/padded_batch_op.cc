@@ -12,6 +12,7 @@
 #include "core/dataset/ops/batch_stage.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/tensor/device_buffer.h"
 
 namespace tutti {
 namespace {
@@ -43,7 +44,9 @@ Result<std::optional<std::vector<int64_t>>> ReadShape(const Node& node, const Va
 
 Status CheckPaddingValue(const Node& node, const Value& values, size_t leaf) {
   if (values.leaf(leaf).is_none()) return OkStatus();
-  if (values.leaf(leaf).is_tensor() && values.leaf(leaf).tensor().rank() == 0) return OkStatus();
+  if (values.leaf(leaf).is_tensor() && values.leaf(leaf).tensor().rank() == 0) {
+    return CheckOnHost(Format("{}: padding_values", node.label()), values.leaf(leaf).tensor());
+  }
   return InvalidArgument("{}: padding_values{} must be a scalar, and is {}", node.label(),
                          PlaceIn(values.spec(), leaf), LeafSpec::Of(values.leaf(leaf)).ToString());
 }
