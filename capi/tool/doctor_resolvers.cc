@@ -22,7 +22,7 @@ struct ResolverAnswer {
   tutti_optional_int64 task_id = {0, 0};
 };
 
-CStatus Ask(const CClusterResolver& resolver, ResolverAnswer* answer) {
+CStatus AskResolver(const CClusterResolver& resolver, ResolverAnswer* answer) {
   CClusterSpec spec;
   CBytes json, type;
   TUTTI_TOOL_RETURN_IF_FAILED(
@@ -41,7 +41,7 @@ class ResolverNotes {
   // `made` is of the call that made the resolver.
   void Note(const std::string& name, CStatus made, const CClusterResolver& resolver) {
     ResolverAnswer answer;
-    if (!made) made = Ask(resolver, &answer);
+    if (!made) made = AskResolver(resolver, &answer);
     if (made) return Refuse(name, tutti_status_get_message(made.get()));
     const Json cluster = Json::parse(answer.cluster, nullptr, /*allow_exceptions=*/false);
     if (cluster.empty()) return Refuse(name, "it knows of no cluster");

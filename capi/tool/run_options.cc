@@ -50,7 +50,7 @@ std::string CheckDuration(const std::string& text) {
 constexpr int kMaxNodes = 1024;
 constexpr const char* kDefaultPort = "29500";  // as of torchrun
 
-bool IsSet(const char* name) {
+bool HasText(const char* name) {
   const char* value = getenv(name);
   return value != nullptr && *value != '\0';
 }
@@ -120,8 +120,8 @@ std::string ReadNodes(bool rank_given, bool nodes_given, RunOptions* options) {
       return fmt::format("the rank of this machine is {}, and --nodes says {}; expected 0 to {}",
                          options->node_rank, options->nodes, options->nodes - 1);
     }
-    if (options->secret_file.empty() && !IsSet("TUTTI_JOB_SECRET_FILE") &&
-        !IsSet("TUTTI_JOB_SECRET")) {
+    if (options->secret_file.empty() && !HasText("TUTTI_JOB_SECRET_FILE") &&
+        !HasText("TUTTI_JOB_SECRET")) {
       return "a job of several machines needs a secret, which tells its processes from strangers: "
              "openssl rand -hex 32 > FILE; chmod 600 FILE; give all of them the file, and say "
              "--secret-file FILE (under Kubernetes a Secret that is mounted)";
