@@ -33,10 +33,10 @@ func (s *StatsAggregator) object() *object {
 	return s.o
 }
 
-// Read is what there is so far: a dictionary of "counters", int64 by name, and "histograms", by name
-// dictionaries of "count" (samples, one for each element), "sum", "min" and "max" (seconds), "limits"
-// (32 upper limits in seconds, of which the last is infinite) and "counts" (samples up to each limit
-// that are above the one before).
+// Read is what there is so far: a dictionary of "counters", int64 by name, and "histograms", by
+// name dictionaries of "count" (samples, one for each element), "sum", "min" and "max" (seconds),
+// "limits" (32 upper limits in seconds, of which the last is infinite) and "counts" (samples up to
+// each limit that are above the one before).
 func (s *StatsAggregator) Read() (Value, error) {
 	return as(ownValue)(readOut(s.object(), native.Stats_aggregator_read))
 }

@@ -77,7 +77,9 @@ std::string_view OtherName(std::string_view name) {
 
 // Of a number or a boolean.
 Result<size_t> FindKey(std::string_view key) {
-  if (FindText(key)) return InvalidArgument("dataset options: '{}' is a text", key).With("key", key);
+  if (FindText(key)) {
+    return InvalidArgument("dataset options: '{}' is a text", key).With("key", key);
+  }
   if (key == kAggregator) {
     return InvalidArgument("dataset options: '{}' is a StatsAggregator", key).With("key", key);
   }

@@ -30,8 +30,8 @@ public final class StatsAggregator extends NativeObject implements AutoCloseable
   /**
    * What there is so far: a dictionary of "counters", longs by name, and "histograms", by name
    * dictionaries of "count" (samples, one for each element), "sum", "min" and "max" (seconds),
-   * "limits" (32 upper limits in seconds, of which the last is infinite) and "counts" (samples up to
-   * each limit that are above the one before).
+   * "limits" (32 upper limits in seconds, of which the last is infinite) and "counts" (samples up
+   * to each limit that are above the one before).
    */
   public Value read() {
     return Makers.value(Box.at(Native.stats_aggregator_read(this)));
