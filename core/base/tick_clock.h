@@ -24,7 +24,6 @@ class TickClock {
    public:
     // Never after the moment at which the scale was read.
     int64_t ToNs(uint64_t ticks) const noexcept;
-    double ns_per_tick() const noexcept { return ns_per_tick_; }
 
    private:
     friend class TickClock;

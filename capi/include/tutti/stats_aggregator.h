@@ -4,12 +4,12 @@
  * tutti_dataset_latency_stats, and with the option experimental_stats.latency_all_edges of every
  * operation, as record_latency::NAME, or record_latency::OPERATION/DEPTH where the operation has no
  * name (a source has the depth 1; operations of one kind and depth are added up). Datasets that
- * functions give are measured with the others. The texts
- * experimental_stats.prefix, before all names, and experimental_stats.counter_prefix, behind it in
- * those of counters, keep the datasets of one aggregator apart; "::" stands between the parts:
- * PREFIX::TAG, PREFIX::COUNTER_PREFIX::TAG::elements. What all iterators of all datasets have
- * written is added up, also of iterators that are gone. Aggregators belong to this process: they
- * are in no saved definition. */
+ * functions give are measured with the others. The texts experimental_stats.prefix, before all
+ * names, and experimental_stats.counter_prefix, behind it in those of counters, keep the datasets
+ * of one aggregator apart; "::" stands between the parts: PREFIX::TAG,
+ * PREFIX::COUNTER_PREFIX::TAG::elements. What all iterators of all datasets have written is added
+ * up, also of iterators that are gone. Aggregators belong to this process: they are in no saved
+ * definition. */
 #ifndef TUTTI_STATS_AGGREGATOR_H_
 #define TUTTI_STATS_AGGREGATOR_H_
 

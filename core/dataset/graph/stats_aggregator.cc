@@ -143,9 +143,13 @@ double StatsAggregator::NsPerTick(const TickClock& clock) {
   std::lock_guard lock(mutex_);
   if (ns_per_tick_ == 0) {
     const int64_t start_ns = RealClock().NowNs();
+    const uint64_t start = ticks_.Now();
     while (RealClock().NowNs() - start_ns < kCalibrationNs) {
     }
-    ns_per_tick_ = ticks_.ReadScale().ns_per_tick();
+    const uint64_t end = ticks_.Now();
+    const TickClock::Scale scale = ticks_.ReadScale();
+    ns_per_tick_ = static_cast<double>(scale.ToNs(end) - scale.ToNs(start)) /
+                   static_cast<double>(end - start);
   }
   return ns_per_tick_;
 }

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/dataset/exec/measured_stage.h"
 #include "core/dataset/testing/dataset_testing.h"
 
@@ -11,7 +13,6 @@ namespace tutti {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class LatencyStatsOp : public DatasetTest {
  protected:
@@ -31,7 +32,9 @@ class LatencyStatsOp : public DatasetTest {
     return found.ok() ? std::move(found).value() : Number(-1);
   }
   std::vector<std::string> Names(const char* group) const {
-    return aggregator_->Read().value()->Find(group).value()->spec().keys();
+    const Ref<Value> found = aggregator_->Read().value()->Find(group).value();
+    const auto keys = found->spec().keys();
+    return {keys.begin(), keys.end()};
   }
 
   const Ref<StatsAggregator> aggregator_ = MakeRef<StatsAggregator>();
@@ -116,10 +119,10 @@ TEST_F(LatencyStatsOp, WithoutAnAggregatorThereIsNoStage) {
   const DatasetOptions some = WithAggregator();
   ExecContext context{datasets_.get(), &environment_->memory(), &none};
   EXPECT_EQ(MakeStage(dataset->node(), context).value()->node().op().name, "range");
-  context.options = &some;
-  EXPECT_EQ(MakeStage(dataset->node(), context).value()->node().op().name, "latency_stats");
   EXPECT_EQ(All(dataset).size(), 3u);
   EXPECT_EQ(Text(), "");
+  context.options = &some;
+  EXPECT_EQ(MakeStage(dataset->node(), context).value()->node().op().name, "latency_stats");
 }
 
 TEST_F(LatencyStatsOp, APositionGoesOnWithAnAggregatorAndWithout) {
@@ -154,7 +157,9 @@ TEST_F(LatencyStatsOp, SamplesAreInTheBucketOfTheirLimit) {
            {(int64_t{1} << 36) + 1, 31}, {int64_t{1} << 60, 31}}) {
     EXPECT_EQ(LatencyHistogram::BucketOf(ns), bucket) << ns;
     EXPECT_LE(ns, LatencyHistogram::LimitNs(bucket));
-    if (bucket > 0) EXPECT_GT(ns, LatencyHistogram::LimitNs(bucket - 1));
+    if (bucket > 0) {
+      EXPECT_GT(ns, LatencyHistogram::LimitNs(bucket - 1));
+    }
   }
 }
 
@@ -174,12 +179,12 @@ TEST_F(LatencyStatsOp, OptionsOfStatisticsAreComparedMergedAndSaved) {
             (std::vector<std::string>{"experimental_stats.prefix",
                                       "experimental_stats.aggregator"}));
   EXPECT_EQ(one.ToString(),
-            "experimental_stats.prefix='a', experimental_stats.aggregator=StatsAggregator");
+            "experimental_stats.prefix=\"a\", experimental_stats.aggregator=StatsAggregator");
 
   // The texts are in a definition, the aggregator is not.
   const std::string saved = Under(Range(3), one)->Serialize().value();
   const Ref<Dataset> read = Ok(Dataset::Deserialize(datasets_, saved));
-  EXPECT_EQ(read->options().ReadText("experimental_stats.prefix").value(), "a");
+  EXPECT_EQ(read->options().Get(DatasetOptions::Text::kStatsPrefix), "a");
   EXPECT_FALSE(read->options().aggregator());
 
   ASSERT_TRUE(one.Clear("experimental_stats.prefix").ok());
