@@ -105,8 +105,9 @@ class TeamChannel {
 
   // ---- ----
 
-  // Ends the epoch: the others' calls fail with ABORTED, this worker's name and `reason`. Gives
-  // `reason`. Never blocks.
+  // Ends the epoch: the others' calls fail with ABORTED, this worker's name and `reason`; with the
+  // reason's own code where an assertion has found it (its detail "assertion"). Gives `reason`.
+  // Never blocks.
   Status Abort(Status reason);
   // Abort, for a call that this worker refuses before it begins; where there is nothing to tell the
   // others by, it is made first. Gives `reason`, whatever comes of that.

@@ -5,6 +5,7 @@
 
 #include "cases.h"
 #include "datasets.h"
+#include "strategies.h"
 
 namespace conformance {
 namespace {

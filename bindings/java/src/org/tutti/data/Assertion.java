@@ -17,26 +17,45 @@ import org.tutti.Tensor;
 public final class Assertion {
   /** Every assertion of org.tutti.Debugging about one tensor, or about one and another. */
   public enum Check {
+    /** x == y. */
     EQUAL(1),
+    /** x != y. */
     NONE_EQUAL(2),
+    /** x &lt; y. */
     LESS(3),
+    /** x &lt;= y. */
     LESS_EQUAL(4),
+    /** x &gt; y. */
     GREATER(5),
+    /** x &gt;= y. */
     GREATER_EQUAL(6),
+    /** |x - y| &lt; atol + rtol * |y|. */
     NEAR(7),
+    /** Above 0. */
     POSITIVE(17),
+    /** Below 0. */
     NEGATIVE(18),
+    /** 0 or below. */
     NON_POSITIVE(19),
+    /** 0 or above. */
     NON_NEGATIVE(20),
+    /** Neither NaN nor infinite; integers and booleans are finite. */
     ALL_FINITE(21),
+    /** The same, of floats and complex numbers only. */
     NUMERICS(22),
+    /** The dtype is an integer's. */
     INTEGER(23),
+    /** Without axes. */
     SCALAR(24),
+    /** As many axes. */
     RANK(33),
+    /** As many axes or more. */
     RANK_AT_LEAST(34),
+    /** As many axes as one of the ranks. */
     RANK_IN(35),
+    /** Of the dtype. */
     TYPE(48),
-    /** Of booleans. */
+    /** True; of booleans. */
     TRUE(49);
 
     final int number;
