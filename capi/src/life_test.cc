@@ -208,16 +208,17 @@ TEST_F(LifeTest, AnAggregatorHasWhatADatasetMeasured) {
   DataOptions options;
   ASSERT_OK(tutti_data_options_create(&options));
   ASSERT_OK(tutti_data_options_get_stats_aggregator(options, &found));
-  EXPECT_EQ(found.get(), nullptr);
+  EXPECT_TRUE(found == nullptr);
   Bytes prefix;
   ASSERT_OK(tutti_data_options_read_string(options, "experimental_stats.prefix", &prefix));
-  EXPECT_EQ(prefix.get(), nullptr);
+  EXPECT_TRUE(prefix == nullptr);
   ASSERT_OK(tutti_data_options_set_stats_aggregator(options, aggregator));
   ASSERT_OK(tutti_data_options_set_string(options, "experimental_stats.prefix", "train"));
   ASSERT_OK(tutti_data_options_read_string(options, "experimental_stats.prefix", &prefix));
   EXPECT_STREQ(tutti_bytes_get_view(prefix).data, "train");
   ASSERT_OK(tutti_data_options_get_stats_aggregator(options, &found));
-  EXPECT_EQ(found.get(), aggregator.get());
+  EXPECT_EQ(static_cast<tutti_stats_aggregator *>(found),
+            static_cast<tutti_stats_aggregator *>(aggregator));
 
   Dataset dataset = RangeOf(4);
   ASSERT_OK(tutti_dataset_latency_stats(&dataset, "made", nullptr));
@@ -246,7 +247,7 @@ TEST_F(LifeTest, AnAggregatorHasWhatADatasetMeasured) {
                "aggregator");
   ASSERT_OK(tutti_data_options_clear(options, "experimental_stats.aggregator"));
   ASSERT_OK(tutti_data_options_get_stats_aggregator(options, &found));
-  EXPECT_EQ(found.get(), nullptr);
+  EXPECT_TRUE(found == nullptr);
 }
 
 TEST_F(LifeTest, ReadersTakeANumberOfParallelReads) {

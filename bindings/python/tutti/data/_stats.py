@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+import dataclasses
+from typing import Any, Dict, List
 
 import numpy as np
 
 from tutti import _native
 
 
-class Histogram(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Histogram:
     """What StatsAggregator.histograms has by name: `count` samples, one for each element, of `sum`
     seconds in all, the least `min` and the largest `max`. counts[i] of them are at most limits[i]
     seconds, and more than limits[i - 1]; the last limit is infinite."""

@@ -61,7 +61,7 @@ class OptionsTest {
       assertTrue(aggregator.toPrometheus().contains(
           "tutti_dataset_latency_seconds_count{name=\"train::made\"} 3\n"));
 
-      numbers(Dataset.range(3).batch(2).withOptions(options.latencyAllEdges(true)));
+      numbers(Dataset.range(3).batch(2).unbatch().withOptions(options.latencyAllEdges(true)));
       assertEquals(2, aggregator.read().get("counters")
           .get("train::record_latency::batch/2::elements").longValue());
       assertNull(options.clear("experimental_stats.aggregator").statsAggregator());
