@@ -22,9 +22,6 @@ UNREACHED = {
     "tutti_tensor_make_mutable": "a tensor may have several holders in Go: Copy",
     "tutti_treespec_create_leaf":
         "values and specs are made and read level by level, and by leaves",
-    "tutti_treespec_get_child": "values and specs are read level by level",
-    "tutti_treespec_get_child_count": "values and specs are read level by level",
-    "tutti_treespec_get_kind": "Value.Kind",
     "tutti_treespec_get_leaf_count": "Value.Leaves and Spec.Leaves",
     "tutti_treespec_to_string": "Value.String and Spec.String",
     "tutti_value_find_tensor": "Value.TensorAt",

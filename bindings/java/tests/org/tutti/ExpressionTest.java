@@ -45,7 +45,7 @@ class ExpressionTest {
     final Spec number = Spec.tensor(DType.INT64);
     try (Spec pair = Spec.dict(Map.of("a", number, "b", number));
          DatasetFunction function = DatasetFunction.expression(x -> {
-           assertEquals("(x['a'] != 1)", x.get("a").ne(1).toString());
+           assertEquals("(x[\"a\"] != 1)", x.get("a").ne(1).toString());
            assertEquals(Spec.tensor(DType.BOOL), x.get("a").le(x.get("b")).spec());
            return x.get("a").ge(x.get("b")).or(true).not();
          }, pair)) {
