@@ -13,9 +13,9 @@ from tutti._specs import (DatasetSpec, IteratorSpec, NoneTensorSpec, OptionalSpe
                           VariantSpec)
 from tutti._values import Optional
 from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset,
-                                 FixedLengthRecordDataset, Iterator, TextLineDataset,
-                                 TFRecordDataset, Variant)
+                                 Iterator, Variant)
 from tutti.data._expression import Expr, expression
+from tutti.data._files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options

@@ -3,7 +3,8 @@
 from typing import Any, Callable, Optional, Union
 
 from tutti import _arguments, _native, errors
-from tutti.data._dataset import Dataset, SqlDataset, Variant, _Path
+from tutti.data._dataset import Dataset, Variant, _Path
+from tutti.data._files import SqlDataset
 from tutti.data._function import Function
 from tutti.data._options import (AutoShardPolicy, DistributeOptions, ExternalStatePolicy,
                                  MapVectorizationOptions, OptimizationOptions, StatsOptions,
