@@ -26,20 +26,21 @@ from tutti.distribute._extended import StrategyExtended
 from tutti.distribute._input import (DistributedDataset, DistributedIterator, InputContext,
                                      InputOptions, InputReplicationMode, ValueContext)
 from tutti.distribute._run_options import RunOptions
-from tutti.distribute._strategy import (MirroredStrategy, MultiWorkerMirroredStrategy,
-                                        OneDeviceStrategy, Strategy, _strategy_of)
+from tutti.distribute._strategy import (CentralStorageStrategy, MirroredStrategy,
+                                        MultiWorkerMirroredStrategy, OneDeviceStrategy, Strategy,
+                                        _strategy_of)
 from tutti.distribute import experimental
 
 __all__ = [
-    "AllReduce", "CrossDeviceOps", "DistributedDataset", "DistributedIterator", "DistributedValues",
-    "DistributedVariable", "HierarchicalCopyAllReduce", "InputContext", "InputOptions",
-    "InputReplicationMode", "Mirrored", "MirroredStrategy", "MirroredVariable",
-    "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy", "PerReplica",
-    "PerReplicaSpec", "ReduceOp", "ReductionToOneDevice", "ReplicaContext", "RunOptions",
-    "Strategy", "StrategyExtended", "SyncOnReadVariable", "UpdateContext", "ValueContext",
-    "VariableAggregation", "VariableSynchronization", "cluster_resolver", "experimental",
-    "experimental_set_strategy", "get_replica_context", "get_strategy", "get_update_replica_id",
-    "has_strategy", "in_cross_replica_context",
+    "AllReduce", "CentralStorageStrategy", "CrossDeviceOps", "DistributedDataset",
+    "DistributedIterator", "DistributedValues", "DistributedVariable", "HierarchicalCopyAllReduce",
+    "InputContext", "InputOptions", "InputReplicationMode", "Mirrored", "MirroredStrategy",
+    "MirroredVariable", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
+    "PerReplica", "PerReplicaSpec", "ReduceOp", "ReductionToOneDevice", "ReplicaContext",
+    "RunOptions", "Strategy", "StrategyExtended", "SyncOnReadVariable", "UpdateContext",
+    "ValueContext", "VariableAggregation", "VariableSynchronization", "cluster_resolver",
+    "experimental", "experimental_set_strategy", "get_replica_context", "get_strategy",
+    "get_update_replica_id", "has_strategy", "in_cross_replica_context",
 ]
 
 if not _typing.TYPE_CHECKING:

@@ -407,7 +407,7 @@ class MirroredStrategy(Strategy):
 
 class CentralStorageStrategy(Strategy):
     """One replica per device, variables on one device: each has one copy, for which the replicas'
-    writes are aggregated, and which is updated once. (tutti.distribute.experimental)
+    writes are aggregated, and which is updated once. It is in tutti.distribute.experimental, too.
 
     compute_devices: the replicas' ("CPU:0", "CPU:1"); None: all GPUs, else the CPU.
     parameter_device: where variables are; None: the CPU. A device that is not there is a
