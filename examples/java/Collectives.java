@@ -78,7 +78,7 @@ public final class Collectives {
     for (final int count : counts) {
       tensors.add(numbers(count, rank + 1));
     }
-    communicator.allReduce(tensors, ReduceOp.SUM, tensors, null);
+    communicator.allReduce(tensors, ReduceOp.SUM, tensors);
     for (int i = 0; i < counts.length; i++) {
       check("all_reduce_many", tensors.get(i), counts[i], place -> total);
     }
@@ -92,9 +92,9 @@ public final class Collectives {
       rows[i] = i * (rank + 1);
     }
     try (Tensor input = Tensor.of(rows); Tensor part = Tensor.zeros(DType.FLOAT32, 2)) {
-      communicator.reduceScatter(input, ReduceOp.SUM, part, null);
+      communicator.reduceScatter(input, ReduceOp.SUM, part);
       check("reduce_scatter", part, 2, i -> (2 * rank + i) * total);
-      try (Tensor joined = communicator.allGather(part, null)) {
+      try (Tensor joined = communicator.allGather(part)) {
         check("all_gather", joined, 2 * size, i -> i * total);
       }
     }
@@ -116,7 +116,7 @@ public final class Collectives {
     final float[] sent = new float[rows.position()];
     rows.flip().get(sent);
     try (Tensor input = Tensor.of(sent);
-        Communicator.Received came = communicator.allToAll(input, sendRows, null)) {
+        Communicator.Received came = communicator.allToAll(input, sendRows)) {
       if (!java.util.Arrays.equals(came.rows(), sendRows)) {
         throw new Wrong("all_to_all: found rows " + java.util.Arrays.toString(came.rows())
             + ", expected " + java.util.Arrays.toString(sendRows));
@@ -131,11 +131,11 @@ public final class Collectives {
     final int previous = (rank + size - 1) % size;
     try (Tensor mine = numbers(4, rank); Tensor came = numbers(4, 0)) {
       if (rank % 2 == 1) {
-        communicator.receive(previous, came, null);
+        communicator.receive(previous, came);
       }
-      communicator.send(mine, (rank + 1) % size, null);
+      communicator.send(mine, (rank + 1) % size);
       if (rank % 2 == 0) {
-        communicator.receive(previous, came, null);
+        communicator.receive(previous, came);
       }
       check("receive", came, 4, i -> (float) previous);
     }
@@ -151,12 +151,12 @@ public final class Collectives {
       count++;
     }
     final float expected = sum;
-    try (Communicator group = communicator.split(rank % 2, rank, null, null);
+    try (Communicator group = communicator.split(rank % 2, rank);
         Tensor mine = numbers(4, rank)) {
       if (group.size() != count) {
         throw new Wrong("split: " + group.size() + " ranks, expected " + count);
       }
-      group.allReduce(mine, ReduceOp.SUM, mine, null);
+      group.allReduce(mine, ReduceOp.SUM, mine);
       check("all_reduce of a group", mine, 4, i -> expected);
     }
     say("split: sums of the even ones and of the odd ones");
@@ -169,11 +169,11 @@ public final class Collectives {
     for (int factor = 1; factor <= 3; factor++) {
       final Tensor tensor = numbers(elements, rank * factor);
       tensors.add(tensor);
-      futures.add(communicator.allReduceAsync(tensor, ReduceOp.SUM, tensor, null));
+      futures.add(communicator.allReduceAsync(tensor, ReduceOp.SUM, tensor));
     }
     for (int i = 2; i >= 0; i--) {
       final float expected = (total - size) * (i + 1);
-      futures.get(i).get(null);
+      futures.get(i).get();
       futures.get(i).close();
       check("all_reduce_async", tensors.get(i), elements, place -> expected);
     }
@@ -199,7 +199,7 @@ public final class Collectives {
           }
           plan.ready(i);
         }
-        plan.await(null);
+        plan.await();
         for (int i = 0; i < LAYERS; i++) {
           final float expected = total * (i + step);
           check("bucket plan", gradients.get(i), elements, place -> expected);
@@ -237,7 +237,7 @@ public final class Collectives {
       if (cluster.workerCount() < 2) {
         refuse("needs two workers or more: tutti run --workers 2 -- ...", 1);
       }
-      try (Communicator communicator = Communicator.create(cluster, "collectives", null)) {
+      try (Communicator communicator = Communicator.create(cluster, "collectives")) {
         new Collectives(communicator, elements).show();
       }
     } catch (TuttiException | Wrong failed) {

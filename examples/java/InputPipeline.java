@@ -10,6 +10,7 @@ import org.tutti.Value;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.DatasetFunction;
+import org.tutti.data.Padding;
 import org.tutti.data.TFRecordDataset;
 
 /**
@@ -40,7 +41,7 @@ public final class InputPipeline {
   /** A snapshot goes by the names of the functions that stand in its pipeline. */
   private static void registerFunctions() {
     DatasetFunction.register("input_pipeline.read_shard",
-        name -> TFRecordDataset.of(name.stringValue()), null, false);
+        name -> TFRecordDataset.of(name.stringValue()), false);
     DatasetFunction.register("input_pipeline.ink", InputPipeline::ink,
         Spec.tuple(Spec.tensor(DType.INT64, Spec.UNKNOWN), Spec.tensor(DType.INT64)), false);
   }
@@ -52,14 +53,14 @@ public final class InputPipeline {
              "image", new DatasetFunction.Feature(DType.FLOAT32, 64),
              "label", new DatasetFunction.Feature(DType.INT64)));
          DatasetFunction ink = DatasetFunction.registered("input_pipeline.ink")) {
-      return Dataset.listFiles(List.of(data + "/digits-*.tfrecord"), false, null)
-          .interleave(readShard, 4L, 16, 4, null)
+      return Dataset.listFiles(List.of(data + "/digits-*.tfrecord"), false)
+          .interleave(readShard, 4, 16, 4)
           .map(parse)
           .map(ink)
           .snapshot(snapshot)
           .cache()
           .shuffle(500, 1)
-          .paddedBatch(BATCH, null, PADDING, false)
+          .paddedBatch(BATCH, new Padding().values(PADDING))
           .prefetch(2);
     }
   }

@@ -58,7 +58,7 @@ public final class SoftmaxRegression {
   // ---- data
 
   private static Dataset examples(String folder) {
-    final Dataset files = Dataset.listFiles(List.of(folder + "/digits-*.tfrecord"), false, null);
+    final Dataset files = Dataset.listFiles(List.of(folder + "/digits-*.tfrecord"), false);
     return TFRecordDataset.of(files).map(DatasetFunction.parseExample(Map.of(
         "image", new DatasetFunction.Feature(DType.FLOAT32, PIXELS),
         "label", new DatasetFunction.Feature(DType.INT64)))).cache(); // read and parsed once

@@ -159,7 +159,7 @@ public final class TrainDigits {
   /** Images [n, 64] and labels [n] of one part, in batches; the training part shuffled. */
   private Dataset digits(boolean heldOut, int seed) {
     final Dataset files =
-        Dataset.listFiles(List.of(folder + "/digits-*.tfrecord"), false, null);
+        Dataset.listFiles(List.of(folder + "/digits-*.tfrecord"), false);
     Dataset examples = TFRecordDataset.of(files).enumerate(0)
         .filter(numbered -> isHeldOut(numbered.get(0).longValue()) == heldOut)
         .map(numbered -> numbered.get(1), Spec.tensor(DType.BYTES))

@@ -55,6 +55,15 @@ class GoTest(outside.Outside):
         (folder / "go.mod").write_text(GO_MOD.format(version=self.version) + more, encoding="ascii")
         return folder
 
+    def test_the_pages_of_every_language_are_there(self):
+        pages = self.prefix / "share/doc/tutti"
+        for page, first in (("README.md", "# Tutti"), ("c/README.md", "# The C interface"),
+                            ("go/README.md", "# Tutti for Go"), ("guides/README.md", "# Guides"),
+                            ("java/README.md", "# Tutti for Java"),
+                            ("python/README.md", "# Tutti for Python"),
+                            ("tool/README.md", "# ")):
+            self.assertTrue((pages / page).read_text(encoding="utf-8").startswith(first), page)
+
     def build_program(self, folder, **variables):
         self.output_of(self.go, "build", "-o", "walk", ".", at=folder, **variables)
         return folder / "walk"

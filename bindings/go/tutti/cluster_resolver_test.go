@@ -296,8 +296,8 @@ func TestAClientOfYourOwnIsAskedInsteadOfTheService(t *testing.T) {
 	if got := clusterOf(t, pods)["worker"]; !reflect.DeepEqual(got, expected) {
 		t.Error(got)
 	}
-	group, err := NewGCEClusterResolver("g", GCEOptions{Project: "p", Zone: "z",
-		Service: instances{t}})
+	group, err := NewGCEClusterResolver("g", WithProject("p"), WithZone("z"),
+		WithService(instances{t}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,6 +424,39 @@ func TestAWaitForAServiceEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	if _, err := resolver.ClusterSpecContext(ctx); !errors.Is(err, ErrDeadlineExceeded) &&
 		!errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// What is not set by a function would have to be set by a struct.
+func TestEveryFieldOfAServiceHasAFunction(t *testing.T) {
+	task, port, limit := WithTask("ps", 3), WithPort(7), WithServiceTimeout(time.Second)
+	slurm := collect([]SlurmOption{task, port, WithRPCLayer("grpc"), WithJobs(SlurmJob{"ps", 1}),
+		WithTasksPerNode(2), WithTasksOfNode(map[string]int{"n": 1}), WithGPUsPerNode(0),
+		WithGPUsPerTask(0), WithVisibleDevicesKept()}, SlurmOption.ofSlurm)
+	pods := collect([]KubernetesOption{task, port, limit, WithRPCLayer("grpc"),
+		WithJobLabels(map[string][]string{"worker": {"job=a"}}), WithHostIP(),
+		WithAccountFolder("folder"), WithNamespace("space"),
+		WithClient(func(_, _ string) (string, error) { return "", nil })},
+		KubernetesOption.ofKubernetes)
+	group := collect([]GCEOption{task, port, limit, WithRPCLayer("grpc"), WithProject("p"),
+		WithZone("z"), WithToken("t"), WithEndpoint("e"), WithCAFile("f"), WithService(instances{t}),
+		WithCredentials(func() (string, error) { return "", nil })}, GCEOption.ofGCE)
+	for _, options := range []any{slurm, pods, group} {
+		set := reflect.ValueOf(options)
+		for i := 0; i < set.NumField(); i++ {
+			if set.Field(i).IsZero() {
+				t.Errorf("%T: no function has set %s", options, set.Type().Field(i).Name)
+			}
+		}
+	}
+	if *slurm.TaskID != 3 || slurm.PortBase != 7 || pods.Port != 7 || group.Port != 7 ||
+		pods.Timeout != time.Second || group.Timeout != time.Second {
+		t.Errorf("%+v, %+v, %+v", slurm, pods, group)
+	}
+	resolver := must[*ClusterResolver](t)(NewSlurmClusterResolver(WithPort(99)))
+	defer resolver.Close()
+	if _, err := NewSlurmClusterResolver(WithPort(99999)); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 }

@@ -49,9 +49,9 @@
 //
 // # Waiting
 //
-// Calls that can wait take a context.Context, whose deadline and cancellation end them; nil waits
-// for ever or as long as the setting default_timeout says. A Context costs a goroutine when it can
-// be cancelled.
+// Calls that can wait take a context.Context, whose deadline and cancellation end them. Of one
+// without either, as context.Background(), they wait as long as the setting default_timeout says,
+// by default without limit. A context costs a goroutine when it can be cancelled.
 //
 // A collective that ends in Async returns at once, with a Future. Its work is done in the order of
 // issue and counts among the calls of the rank; one without Async takes its turn behind it. Its

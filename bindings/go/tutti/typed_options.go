@@ -82,6 +82,19 @@ type TaskOption interface {
 	GCEOption
 }
 
+// PortOption is what WithPort gives.
+type PortOption interface {
+	SlurmOption
+	KubernetesOption
+	GCEOption
+}
+
+// ServiceOption is an option of each resolver that asks a service.
+type ServiceOption interface {
+	KubernetesOption
+	GCEOption
+}
+
 type (
 	strategyOption      func(*StrategyOptions)
 	variableOption      func(*VariableOptions)
@@ -365,6 +378,109 @@ func WithNumAccelerators(count int64) ResolverOption {
 // WithAccelerators is how many each worker has of each type, for a simple resolver.
 func WithAccelerators(counts map[string]int64) ResolverOption {
 	return resolverOption(func(options *ResolverOptions) { options.Accelerators = counts })
+}
+
+type portOption struct {
+	slurmOption
+	kubernetesOption
+	gceOption
+}
+
+// WithPort is the port of each task; of Slurm the first one on each node.
+func WithPort(port int) PortOption {
+	return portOption{
+		func(options *SlurmOptions) { options.PortBase = port },
+		func(options *KubernetesOptions) { options.Port = port },
+		func(options *GCEOptions) { options.Port = port }}
+}
+
+type serviceOption struct {
+	kubernetesOption
+	gceOption
+}
+
+// WithServiceTimeout limits a question to the service with all its pages; without it 30 s.
+func WithServiceTimeout(timeout time.Duration) ServiceOption {
+	return serviceOption{
+		func(options *KubernetesOptions) { options.Timeout = timeout },
+		func(options *GCEOptions) { options.Timeout = timeout }}
+}
+
+// WithJobs are the jobs in the order in which they take Slurm's tasks. Without it every task is a
+// worker.
+func WithJobs(jobs ...SlurmJob) SlurmOption {
+	return slurmOption(func(options *SlurmOptions) { options.Jobs = jobs })
+}
+
+// WithTasksPerNode is how many tasks each node has. Without it: as Slurm says.
+func WithTasksPerNode(tasks int) SlurmOption {
+	return slurmOption(func(options *SlurmOptions) { options.TasksPerNode = tasks })
+}
+
+// WithTasksOfNode is how many tasks each node has, by the nodes' names.
+func WithTasksOfNode(tasks map[string]int) SlurmOption {
+	return slurmOption(func(options *SlurmOptions) { options.TasksOfNode = tasks })
+}
+
+// WithGPUsPerNode is how many GPUs each node has. Without it: those that nvidia-smi lists, else 0.
+func WithGPUsPerNode(count int64) SlurmOption {
+	return slurmOption(func(options *SlurmOptions) { options.GPUsPerNode = &count })
+}
+
+// WithGPUsPerTask is how many GPUs each task has. Without it: those of a node by its tasks.
+func WithGPUsPerTask(count int64) SlurmOption {
+	return slurmOption(func(options *SlurmOptions) { options.GPUsPerTask = &count })
+}
+
+// WithVisibleDevicesKept leaves CUDA_VISIBLE_DEVICES as it is.
+func WithVisibleDevicesKept() SlurmOption {
+	return slurmOption(func(options *SlurmOptions) { options.KeepVisibleDevices = true })
+}
+
+// WithJobLabels are the label selectors of each job's pods. Without it worker has
+// "job-name=tensorflow".
+func WithJobLabels(labels map[string][]string) KubernetesOption {
+	return kubernetesOption(func(options *KubernetesOptions) { options.JobLabels = labels })
+}
+
+// WithHostIP takes the addresses of the pods' nodes.
+func WithHostIP() KubernetesOption {
+	return kubernetesOption(func(options *KubernetesOptions) { options.HostIP = true })
+}
+
+// WithAccountFolder is where the service account is. Without it: the pod's.
+func WithAccountFolder(folder string) KubernetesOption {
+	return kubernetesOption(func(options *KubernetesOptions) { options.AccountFolder = folder })
+}
+
+// WithNamespace is whose pods are meant. Without it: the service account's.
+func WithNamespace(name string) KubernetesOption {
+	return kubernetesOption(func(options *KubernetesOptions) { options.Namespace = name })
+}
+
+// WithProject is that of the group. Without it: this instance's.
+func WithProject(name string) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.Project = name })
+}
+
+// WithZone is that of the group. Without it: this instance's.
+func WithZone(name string) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.Zone = name })
+}
+
+// WithToken is what requests carry. Without it: this instance's account gives it.
+func WithToken(token string) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.Token = token })
+}
+
+// WithEndpoint is where the service is, and WithCAFile has its certificates.
+func WithEndpoint(url string) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.Endpoint = url })
+}
+
+// WithCAFile is a file of certificates that the service's is checked by. Without it: the system's.
+func WithCAFile(file string) GCEOption {
+	return gceOption(func(options *GCEOptions) { options.CAFile = file })
 }
 
 // WithClient is asked instead of the API server, as KubernetesOptions.Client says.

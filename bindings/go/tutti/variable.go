@@ -45,7 +45,7 @@ type VariableOptions struct {
 var AnyShape = []int64{math.MinInt64} // facade/strategy.h
 
 // Variable is a tensor that lives as long as training, with one copy per replica. Its methods take
-// the ReplicaContext inside a replica, and any other context (or nil) outside.
+// the ReplicaContext inside a replica, and any other context outside.
 type Variable struct{ o *object }
 
 func (v *Variable) object() *object {

@@ -86,7 +86,7 @@ public final class Overhead {
     try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0")) {
       measure(count -> strategy.run((replica, none) -> {
         for (long i = 0; i < count; ++i) {
-          replica.mergeCall((merging, merged) -> null, null).close();
+          replica.mergeCall((merging, merged) -> null).close();
         }
         return null;
       }).close());
@@ -107,13 +107,13 @@ public final class Overhead {
   private static void betweenProcesses(int elements) {
     final long count = (long) (seconds * 100000) + 1;
     final Duration patience = Duration.ofSeconds(60);
-    try (Cluster cluster = Cluster.join(null, 0, patience);
+    try (Cluster cluster = Cluster.join(patience);
          Communicator ranks = Communicator.create(cluster, "overhead", patience);
          Tensor tensor = Tensor.zeros(DType.FLOAT32, elements)) {
       for (int sample = -WARM_UP; sample < samples; ++sample) {
         final long start = System.nanoTime();
         for (long i = 0; i < count; ++i) {
-          ranks.allReduce(tensor, ReduceOp.SUM, tensor, null);
+          ranks.allReduce(tensor, ReduceOp.SUM, tensor);
         }
         if (sample >= 0 && ranks.rank() == 0) {
           System.out.printf(Locale.ROOT, "%.4f%n", (System.nanoTime() - start) / 1e3 / count);

@@ -9,9 +9,8 @@ import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _scope, _values, errors
 from tutti._device import place
-from tutti._specs import TensorSpec
 from tutti._tensor import Tensor
-from tutti.data import _code, _expression, _padding, _state
+from tutti.data import _code, _expression, _generator, _padding, _state
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._transformations import Transformations
@@ -254,9 +253,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         if output_signature is None:
             if output_types is None:
                 raise TypeError("from_generator needs output_signature (or output_types)")
-            output_signature = _signature(output_types, output_shapes)
+            output_signature = _generator.signature(output_types, output_shapes)
         if args:
-            made, given = generator, tuple(_argument(value) for value in args)
+            made, given = generator, tuple(_generator.argument(value) for value in args)
             generator = lambda: made(*given)  # noqa: E731
         return Dataset._of(_native.dataset_from_generator(
             generator, output_signature, name, _code.fingerprint(generator)))
@@ -580,30 +579,3 @@ def _paths(given: _Paths) -> List[str]:
     if isinstance(given, (str, bytes, os.PathLike)):
         return [os.fsdecode(given)]
     return [os.fsdecode(path) for path in given]
-
-
-def _argument(value: Any) -> Any:
-    """One of a generator's args as an element has it, and not to be changed by anybody."""
-    if isinstance(value, tuple):
-        return tuple(_argument(part) for part in value)
-    if isinstance(value, dict):
-        return {key: _argument(part) for key, part in value.items()}
-    tensor = Tensor(value.encode() if isinstance(value, str) else value).copy()
-    if not isinstance(tensor.dtype, np.dtype) and tensor.dtype is not bytes:
-        return tensor  # of bfloat16, where NumPy has none
-    array = tensor.numpy()
-    if not isinstance(array, np.ndarray):
-        return array
-    array.flags.writeable = False
-    return array if array.ndim else array[()]
-
-
-def _signature(types: Any, shapes: Any) -> Any:
-    if isinstance(types, dict):
-        return {key: _signature(dtype, None if shapes is None else shapes[key])
-                for key, dtype in types.items()}
-    if isinstance(types, (tuple, list)):
-        parts = [_signature(dtype, None if shapes is None else shapes[i])
-                 for i, dtype in enumerate(types)]
-        return tuple(parts)
-    return TensorSpec(shapes, types)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -149,7 +150,8 @@ func reduceDataset(test, node fields) error {
 		return err
 	}
 	defer initial.Close()
-	state, err := dataset.Reduce(nil, initial, func(state, x tutti.Value) (tutti.Value, error) {
+	ctx := context.Background()
+	state, err := dataset.Reduce(ctx, initial, func(state, x tutti.Value) (tutti.Value, error) {
 		before, err := describe(state)
 		if err != nil {
 			return tutti.Value{}, err
@@ -295,7 +297,7 @@ func runTerminal(test, node fields) error {
 	}
 	found, err := dataset.ElementSpec(nil)
 	if op == "iterator_element_spec" && err == nil {
-		iterator, failure := dataset.Iterator(nil)
+		iterator, failure := dataset.Iterator(context.Background())
 		if failure != nil {
 			return failure
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math"
 	"strings"
 
@@ -367,7 +368,7 @@ func windowFunction(r *tutti.Runtime, name string, arg int64) (
 func datasetSignature(name string, dataset *tutti.Dataset) (*tutti.Spec, error) {
 	switch name {
 	case "identity":
-		return dataset.ElementSpec(nil)
+		return dataset.ElementSpec(context.Background())
 	case "range", "count_from":
 		number, err := tutti.TensorSpec(tutti.Int64)
 		if err != nil {
@@ -423,7 +424,7 @@ func outputOf(name string, dataset *tutti.Dataset) (*tutti.Spec, error) {
 	if !ok {
 		return nil, nil
 	}
-	input, err := dataset.ElementSpec(nil)
+	input, err := dataset.ElementSpec(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -251,7 +251,7 @@ func runReduce(test fields) error {
 	}
 	defer strategy.Close()
 	result, err := func() (tutti.Value, error) {
-		perReplica, err := strategy.DistributeValues(nil,
+		perReplica, err := strategy.DistributeValues(context.Background(),
 			func(c tutti.ValueContext) (tutti.Value, error) {
 				return readValue(given[c.ReplicaIDInSyncGroup])
 			})
@@ -259,16 +259,16 @@ func runReduce(test fields) error {
 			return tutti.Value{}, err
 		}
 		if test["gather"] != nil {
-			return strategy.Gather(nil, perReplica, int(integer(test, "gather", 0)))
+			return strategy.Gather(context.Background(), perReplica, int(integer(test, "gather", 0)))
 		}
 		op, err := named("op", reduceOps, test["op"])
 		if err != nil {
 			return tutti.Value{}, err
 		}
 		if test["axis"] == nil {
-			return strategy.Reduce(nil, op, perReplica)
+			return strategy.Reduce(context.Background(), op, perReplica)
 		}
-		return strategy.ReduceAxis(nil, op, perReplica, int(integer(test, "axis", 0)))
+		return strategy.ReduceAxis(context.Background(), op, perReplica, int(integer(test, "axis", 0)))
 	}()
 	if expected, ok := test["expect"].(fields); ok && expected["error"] != nil {
 		return expectError(expected, err)
@@ -314,7 +314,7 @@ func makeValues(strategy *tutti.Strategy, described fields) (tutti.Value, error)
 		if !ok {
 			return tutti.Value{}, notCovered("value_fn " + kind)
 		}
-		return strategy.DistributeValues(nil, fn)
+		return strategy.DistributeValues(context.Background(), fn)
 	}
 	return tutti.Value{}, nil
 }
@@ -398,7 +398,7 @@ func runValues(test fields) error {
 		if err != nil {
 			return err
 		}
-		reduced, err := strategy.Reduce(nil, op, result)
+		reduced, err := strategy.Reduce(context.Background(), op, result)
 		if err != nil {
 			return err
 		}

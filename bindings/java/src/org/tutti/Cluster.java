@@ -43,6 +43,26 @@ public final class Cluster extends NativeObject implements AutoCloseable {
     return join(null, 0, timeout);
   }
 
+  /** As join(), with equally many replicas of this worker as on all others. */
+  public static Cluster join(int numReplicas) {
+    return join(null, numReplicas, null);
+  }
+
+  /** As join(numReplicas), for at most {@code timeout}. */
+  public static Cluster join(int numReplicas, Duration timeout) {
+    return join(null, numReplicas, timeout);
+  }
+
+  /** As join(resolver), for at most {@code timeout}. */
+  public static Cluster join(ClusterResolver resolver, Duration timeout) {
+    return join(resolver, 0, timeout);
+  }
+
+  /** As join(numReplicas), of the cluster that a resolver finds. */
+  public static Cluster join(ClusterResolver resolver, int numReplicas) {
+    return join(resolver, numReplicas, null);
+  }
+
   /**
    * As above. resolver null: TF_CONFIG. numReplicas: of this worker, equal on all, 0 when it does
    * not matter. timeout null: the setting join_timeout.

@@ -96,6 +96,16 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return Native.communicator_transport(this);
   }
 
+  /** As split, of a group that gets its name from where it comes from. */
+  public Communicator split(long color, long key) {
+    return split(color, key, null, null);
+  }
+
+  /** As above, for at most {@code timeout}. */
+  public Communicator split(long color, long key, Duration timeout) {
+    return split(color, key, null, timeout);
+  }
+
   /** As split with a timeout, without one: the setting default_timeout holds. */
   public Communicator split(long color, long key, String name) {
     return split(color, key, name, null);
@@ -129,7 +139,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
   public Tensor allReduce(Tensor value, ReduceOp op) {
     final Tensor result = Tensor.zeros(value.dtype(), value.shape());
     try {
-      allReduce(value, op, result, null);
+      allReduce(value, op, result, (Duration) null);
       return result;
     } catch (RuntimeException failed) {
       result.close();
@@ -139,7 +149,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** As allReduce with a timeout, without one: the setting default_timeout holds. */
   public void allReduce(Tensor value, ReduceOp op, Tensor result) {
-    allReduce(value, op, result, null);
+    allReduce(value, op, result, (Duration) null);
   }
 
   /** Folds {@code value} of all ranks into {@code result}, which may be {@code value} itself. */
@@ -149,7 +159,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** As allReduce with a timeout, without one: the setting default_timeout holds. */
   public void allReduce(List<Tensor> values, ReduceOp op, List<Tensor> results) {
-    allReduce(values, op, results, null);
+    allReduce(values, op, results, (Duration) null);
   }
 
   /**
@@ -162,6 +172,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
         this, array(values), op.number(), Bridge.nanos(timeout), array(results));
   }
 
+  /** As allReduce, with options, whose timeout counts. */
+  public void allReduce(Tensor value, ReduceOp op, Tensor result, CommunicationOptions options) {
+    allReduce(value, op, result, options, null);
+  }
+
   /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
   public void allReduce(Tensor value, ReduceOp op, Tensor result, CommunicationOptions options,
       Duration timeout) {
@@ -170,6 +185,12 @@ public final class Communicator extends NativeObject implements AutoCloseable {
       Native.communicator_all_reduce(this, value, op.number(), nanos, result);
       return 0;
     });
+  }
+
+  /** As allReduce of several, with options: bytesPerPack makes a call per pack. */
+  public void allReduce(List<Tensor> values, ReduceOp op, List<Tensor> results,
+      CommunicationOptions options) {
+    allReduce(values, op, results, options, null);
   }
 
   /** As above, with options (null: none): bytesPerPack makes a call per pack. */
@@ -183,9 +204,14 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     });
   }
 
+  /** As reduce, of a rank that is not the root and gets no result. */
+  public void reduce(Tensor value, ReduceOp op, int root) {
+    reduce(value, op, root, null, (Duration) null);
+  }
+
   /** As reduce with a timeout, without one: the setting default_timeout holds. */
   public void reduce(Tensor value, ReduceOp op, int root, Tensor result) {
-    reduce(value, op, root, result, null);
+    reduce(value, op, root, result, (Duration) null);
   }
 
   /**
@@ -194,6 +220,12 @@ public final class Communicator extends NativeObject implements AutoCloseable {
    */
   public void reduce(Tensor value, ReduceOp op, int root, Tensor result, Duration timeout) {
     Native.communicator_reduce(this, value, op.number(), root, Bridge.nanos(timeout), result);
+  }
+
+  /** As reduce, with options, whose timeout counts. */
+  public void reduce(Tensor value, ReduceOp op, int root, Tensor result,
+      CommunicationOptions options) {
+    reduce(value, op, root, result, options, null);
   }
 
   /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
@@ -231,13 +263,18 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** As allGather with a timeout, without one: the setting default_timeout holds. */
   public Tensor allGather(Tensor value) {
-    return allGather(value, null);
+    return allGather(value, (Duration) null);
   }
 
   /** Joins {@code value} of all ranks along axis 0, whose size may differ. */
   public Tensor allGather(Tensor value, Duration timeout) {
     return Makers.tensor(
         Box.at(Native.communicator_all_gather(this, value, Bridge.nanos(timeout))));
+  }
+
+  /** As allGather, with options, whose timeout counts. */
+  public Tensor allGather(Tensor value, CommunicationOptions options) {
+    return allGather(value, options, null);
   }
 
   /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
@@ -262,7 +299,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** As gather with a timeout, without one: the setting default_timeout holds. */
   public Tensor gather(Tensor value, int root) {
-    return gather(value, root, null);
+    return gather(value, root, (Duration) null);
   }
 
   /** Joins as allGather does, at rank {@code root} only: the others get null. */
@@ -271,12 +308,22 @@ public final class Communicator extends NativeObject implements AutoCloseable {
     return box == null ? null : Makers.tensor(box);
   }
 
+  /** As gather, with options, whose timeout counts. */
+  public Tensor gather(Tensor value, int root, CommunicationOptions options) {
+    return gather(value, root, options, null);
+  }
+
   /** As above, with options (null: none), whose timeout counts where {@code timeout} is null. */
   public Tensor gather(Tensor value, int root, CommunicationOptions options, Duration timeout) {
     final long nanos = Bridge.nanos(options, timeout);
     final Box box = Box.at(Bridge.hinted(
         options, () -> Native.communicator_gather(this, value, root, nanos)));
     return box == null ? null : Makers.tensor(box);
+  }
+
+  /** As scatter, of a rank that is not the root and gives no value. */
+  public void scatter(int root, Tensor result) {
+    scatter(null, root, result, null);
   }
 
   /** As scatter with a timeout, without one: the setting default_timeout holds. */
@@ -373,7 +420,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** As allReduceAsync with a timeout, without one: the setting default_timeout holds. */
   public ValueFuture allReduceAsync(Tensor value, ReduceOp op, Tensor result) {
-    return allReduceAsync(value, op, result, null);
+    return allReduceAsync(value, op, result, (Duration) null);
   }
 
   /** As allReduce; the future's value is none. */
@@ -384,7 +431,7 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   /** As allReduceAsync with a timeout, without one: the setting default_timeout holds. */
   public ValueFuture allReduceAsync(List<Tensor> values, ReduceOp op, List<Tensor> results) {
-    return allReduceAsync(values, op, results, null);
+    return allReduceAsync(values, op, results, (Duration) null);
   }
 
   /** As allReduce of several tensors; the future's value is none. */
@@ -392,6 +439,12 @@ public final class Communicator extends NativeObject implements AutoCloseable {
       List<Tensor> values, ReduceOp op, List<Tensor> results, Duration timeout) {
     return future(Native.communicator_all_reduce_many_async(
         this, array(values), op.number(), Bridge.nanos(timeout), array(results)));
+  }
+
+  /** As above, with options, whose timeout counts; of several packs it is the last one's future. */
+  public ValueFuture allReduceAsync(List<Tensor> values, ReduceOp op, List<Tensor> results,
+      CommunicationOptions options) {
+    return allReduceAsync(values, op, results, options, null);
   }
 
   /** As above, with options (null: none); of several packs it is the future of the last. */

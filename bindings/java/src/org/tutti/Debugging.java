@@ -71,6 +71,11 @@ public final class Debugging {
     assertEqual(x, y, null, 0);
   }
 
+  /** As assertEqual, with what its error says first. */
+  public static void assertEqual(Object x, Object y, String message) {
+    assertEqual(x, y, message, 0);
+  }
+
   /** As assertEqual, with what its error says first and shows. */
   public static void assertEqual(Object x, Object y, String message, int summarize) {
     compare(EQUAL, x, y, message, summarize, null, null);
@@ -79,6 +84,11 @@ public final class Debugging {
   /** x != y at every element. Any dtype, the same of both. */
   public static void assertNoneEqual(Object x, Object y) {
     assertNoneEqual(x, y, null, 0);
+  }
+
+  /** As assertNoneEqual, with what its error says first. */
+  public static void assertNoneEqual(Object x, Object y, String message) {
+    assertNoneEqual(x, y, message, 0);
   }
 
   /** As assertNoneEqual, with what its error says first and shows. */
@@ -91,6 +101,11 @@ public final class Debugging {
     assertLess(x, y, null, 0);
   }
 
+  /** As assertLess, with what its error says first. */
+  public static void assertLess(Object x, Object y, String message) {
+    assertLess(x, y, message, 0);
+  }
+
   /** As assertLess, with what its error says first and shows. */
   public static void assertLess(Object x, Object y, String message, int summarize) {
     compare(LESS, x, y, message, summarize, null, null);
@@ -99,6 +114,11 @@ public final class Debugging {
   /** x &lt;= y at every element, of integers or floats of one dtype. */
   public static void assertLessEqual(Object x, Object y) {
     assertLessEqual(x, y, null, 0);
+  }
+
+  /** As assertLessEqual, with what its error says first. */
+  public static void assertLessEqual(Object x, Object y, String message) {
+    assertLessEqual(x, y, message, 0);
   }
 
   /** As assertLessEqual, with what its error says first and shows. */
@@ -111,6 +131,11 @@ public final class Debugging {
     assertGreater(x, y, null, 0);
   }
 
+  /** As assertGreater, with what its error says first. */
+  public static void assertGreater(Object x, Object y, String message) {
+    assertGreater(x, y, message, 0);
+  }
+
   /** As assertGreater, with what its error says first and shows. */
   public static void assertGreater(Object x, Object y, String message, int summarize) {
     compare(GREATER, x, y, message, summarize, null, null);
@@ -119,6 +144,11 @@ public final class Debugging {
   /** x &gt;= y at every element, of integers or floats of one dtype. */
   public static void assertGreaterEqual(Object x, Object y) {
     assertGreaterEqual(x, y, null, 0);
+  }
+
+  /** As assertGreaterEqual, with what its error says first. */
+  public static void assertGreaterEqual(Object x, Object y, String message) {
+    assertGreaterEqual(x, y, message, 0);
   }
 
   /** As assertGreaterEqual, with what its error says first and shows. */
@@ -132,6 +162,11 @@ public final class Debugging {
    */
   public static void assertNear(Object x, Object y) {
     assertNear(x, y, null, null, null, 0);
+  }
+
+  /** As assertNear, with tolerances that broadcast to the shape of x and y. */
+  public static void assertNear(Object x, Object y, Object rtol, Object atol) {
+    assertNear(x, y, rtol, atol, null, 0);
   }
 
   /**
@@ -148,6 +183,11 @@ public final class Debugging {
     assertPositive(x, null, 0);
   }
 
+  /** As assertPositive, with what its error says first. */
+  public static void assertPositive(Object x, String message) {
+    assertPositive(x, message, 0);
+  }
+
   /** As assertPositive, with what its error says first and shows. */
   public static void assertPositive(Object x, String message, int summarize) {
     condition(POSITIVE, x, message, summarize);
@@ -156,6 +196,11 @@ public final class Debugging {
   /** Every element, an integer or a float, is below 0. */
   public static void assertNegative(Object x) {
     assertNegative(x, null, 0);
+  }
+
+  /** As assertNegative, with what its error says first. */
+  public static void assertNegative(Object x, String message) {
+    assertNegative(x, message, 0);
   }
 
   /** As assertNegative, with what its error says first and shows. */
@@ -168,6 +213,11 @@ public final class Debugging {
     assertNonPositive(x, null, 0);
   }
 
+  /** As assertNonPositive, with what its error says first. */
+  public static void assertNonPositive(Object x, String message) {
+    assertNonPositive(x, message, 0);
+  }
+
   /** As assertNonPositive, with what its error says first and shows. */
   public static void assertNonPositive(Object x, String message, int summarize) {
     condition(NON_POSITIVE, x, message, summarize);
@@ -178,53 +228,103 @@ public final class Debugging {
     assertNonNegative(x, null, 0);
   }
 
+  /** As assertNonNegative, with what its error says first. */
+  public static void assertNonNegative(Object x, String message) {
+    assertNonNegative(x, message, 0);
+  }
+
   /** As assertNonNegative, with what its error says first and shows. */
   public static void assertNonNegative(Object x, String message, int summarize) {
     condition(NON_NEGATIVE, x, message, summarize);
   }
 
   /** No element is NaN or infinite; gives x back. */
+  public static <T> T assertAllFinite(T x) {
+    return assertAllFinite(x, null);
+  }
+
+  /** As assertAllFinite, with what its error says first. */
   public static <T> T assertAllFinite(T x, String message) {
     condition(ALL_FINITE, x, message, 0);
     return x;
   }
 
   /** No element is NaN or infinite, of floats or complex numbers only; gives the tensor back. */
+  public static <T> T checkNumerics(T tensor) {
+    return checkNumerics(tensor, null);
+  }
+
+  /** As checkNumerics, with what its error says first. */
   public static <T> T checkNumerics(T tensor, String message) {
     condition(NUMERICS, tensor, message, 0);
     return tensor;
   }
 
   /** The dtype of x is an integer's. */
+  public static void assertInteger(Object x) {
+    assertInteger(x, null);
+  }
+
+  /** As assertInteger, with what its error says first. */
   public static void assertInteger(Object x, String message) {
     condition(INTEGER, x, message, 0);
   }
 
   /** The tensor has no axes. */
+  public static void assertScalar(Object tensor) {
+    assertScalar(tensor, null);
+  }
+
+  /** As assertScalar, with what its error says first. */
   public static void assertScalar(Object tensor, String message) {
     condition(SCALAR, tensor, message, 0);
   }
 
   /** The tensor has {@code rank} axes. */
+  public static void assertRank(Object x, long rank) {
+    assertRank(x, rank, null);
+  }
+
+  /** As assertRank, with what its error says first. */
   public static void assertRank(Object x, long rank, String message) {
     rank(RANK_EQUAL, x, message, rank);
   }
 
   /** The tensor has {@code rank} axes or more. */
+  public static void assertRankAtLeast(Object x, long rank) {
+    assertRankAtLeast(x, rank, null);
+  }
+
+  /** As assertRankAtLeast, with what its error says first. */
   public static void assertRankAtLeast(Object x, long rank, String message) {
     rank(RANK_AT_LEAST, x, message, rank);
   }
 
   /** The tensor has as many axes as one of {@code ranks} says. */
+  public static void assertRankIn(Object x, long... ranks) {
+    assertRankIn(x, ranks, null);
+  }
+
+  /** As assertRankIn, with what its error says first. */
   public static void assertRankIn(Object x, long[] ranks, String message) {
     rank(RANK_IN, x, message, ranks);
   }
 
   /** The tensor is of {@code dtype}; of a sparse or ragged one its values are. */
+  public static void assertType(Object tensor, DType dtype) {
+    assertType(tensor, dtype, null);
+  }
+
+  /** As assertType, with what its error says first. */
   public static void assertType(Object tensor, DType dtype, String message) {
     try (Value value = Value.ofData(tensor)) {
       Native.debugging_assert_type(value, dtype.number(), message, 0);
     }
+  }
+
+  /** The dtype of all {@code tensors}, which must be one of floats; FLOAT32 of none. */
+  public static DType assertSameFloatDType(List<?> tensors) {
+    return assertSameFloatDType(tensors, null);
   }
 
   /**
@@ -253,6 +353,11 @@ public final class Debugging {
     assertShapes(List.of(shapes), null, null, 0);
   }
 
+  /** As assertShapes, with what its error says first. */
+  public static void assertShapes(List<Shaped> shapes, String message) {
+    assertShapes(shapes, null, message, 0);
+  }
+
   /**
    * As assertShapes, with what its error says first and shows: {@code data}, unless it is null, in
    * place of the tensor that does not fit.
@@ -269,6 +374,16 @@ public final class Debugging {
          Value shown = data == null ? null : Value.ofData(data)) {
       Native.debugging_assert_shapes(all, texts, shown, message, summarize);
     }
+  }
+
+  /** The condition, booleans, is true at every element. */
+  public static void assertTrue(Object condition) {
+    assertTrue(condition, null, 0);
+  }
+
+  /** The condition, booleans, is true at every element; else {@code data} is shown. */
+  public static void assertTrue(Object condition, Object data) {
+    assertTrue(condition, data, 0);
   }
 
   /** The condition, booleans, is true at every element; else {@code data} (null: none) is shown. */
@@ -343,6 +458,21 @@ public final class Debugging {
     /** Those of a mode: the last 1000 events, of all operations and dtypes. */
     public static DumpOptions of(Mode mode) {
       return new DumpOptions(mode, 1000, null, null);
+    }
+
+    /** The same with another number of events that are kept. */
+    public DumpOptions circularBufferSize(long events) {
+      return new DumpOptions(mode, events, opRegex, dtypes);
+    }
+
+    /** The same of the operations whose names begin as {@code expression} says. */
+    public DumpOptions opRegex(String expression) {
+      return new DumpOptions(mode, circularBufferSize, expression, dtypes);
+    }
+
+    /** The same of the dtypes that are taken. */
+    public DumpOptions dtypes(Predicate<DType> taken) {
+      return new DumpOptions(mode, circularBufferSize, opRegex, taken);
     }
 
     private long mask() {

@@ -37,6 +37,11 @@ public record DeviceSpec(
     }
   }
 
+  /** Of which nothing is known: {@code new DeviceSpec().withJob("ps").withTask(0L)}. */
+  public DeviceSpec() {
+    this(null, null, null, null, null);
+  }
+
   private static final class Handle extends NativeObject implements AutoCloseable {
     Handle(long box) {
       super(Box.at(box));
@@ -139,6 +144,11 @@ public record DeviceSpec(
    */
   public static Scope scope(String name) {
     return scope(name == null ? null : parse(name));
+  }
+
+  /** A scope that clears those around it, as outside of any. */
+  public static Scope noScope() {
+    return scope((DeviceSpec) null);
   }
 
   /** As above, of a spec. */

@@ -154,19 +154,27 @@ public final class Spec extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** As ofTypes(types, null). */
+  /** Of ofTypes: the shape of a tensor whose rank is not known. */
+  public static final Object ANY_SHAPE = new Object() {
+    @Override
+    public String toString() {
+      return "any shape";
+    }
+  };
+
+  /** The spec of tensors of some types, as below, of any shapes. */
   public static Spec ofTypes(Object types) {
     return ofTypes(types, null);
   }
 
   /**
    * The spec of tensors of some types: a DType, an array for a tuple, a List, or a Map of them.
-   * {@code shapes} has the same structure, with a long[] or null, which is a rank that is not
-   * known, in the place of each DType; null altogether: none is known.
+   * {@code shapes} has the same structure, with a long[] or ANY_SHAPE (or null), which is a rank
+   * that is not known, in the place of each DType; null altogether: none is known.
    */
   public static Spec ofTypes(Object types, Object shapes) {
     if (types instanceof DType dtype) {
-      if (shapes == null) {
+      if (shapes == null || shapes == ANY_SHAPE) {
         return tensorOfAnyShape(dtype);
       }
       if (shapes instanceof long[] shape) {

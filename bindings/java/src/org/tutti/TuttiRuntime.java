@@ -165,6 +165,16 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
     return Bridge.text(Native.runtime_describe_collectives(CURRENT.get()));
   }
 
+  /** The seed behind every dataset operation that was given none. */
+  public static void setRandomSeed(long seed) {
+    setRandomSeed(Long.valueOf(seed));
+  }
+
+  /** Takes back what setRandomSeed said: random seeds again. */
+  public static void resetRandomSeed() {
+    setRandomSeed(null);
+  }
+
   /** The seed behind every dataset operation that was given none; null: random ones again. */
   public static void setRandomSeed(Long seed) {
     Native.runtime_set_random_seed(CURRENT.get(), seed);
@@ -178,6 +188,21 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   private static List<String> names(long lines) {
     final String names = Bridge.text(lines).strip();
     return names.isEmpty() ? List.of() : List.of(names.split("\\s+"));
+  }
+
+  /** The devices of this process. */
+  public static List<String> devices() {
+    return devices(null);
+  }
+
+  /** "/physical_device:CPU:0", ...: the devices of this machine. */
+  public static List<String> physicalDevices() {
+    return physicalDevices(null);
+  }
+
+  /** The physical devices that are used. */
+  public static List<String> visibleDevices() {
+    return visibleDevices(null);
   }
 
   /** The devices of this process of a type, "CPU" or "GPU"; null: all. */
@@ -202,6 +227,11 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
    */
   public static void setVisibleDevices(String type, String... devices) {
     Native.device_set_visible(type, devices);
+  }
+
+  /** As above, of all types. */
+  public static void setVisibleDevices(List<String> devices) {
+    setVisibleDevices(null, devices.toArray(new String[0]));
   }
 
   /**
@@ -271,6 +301,16 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
         sink.accept(level < LEVELS.length ? LEVELS[level] : "error", Bridge.text(line));
       }
     });
+  }
+
+  /** The lines of the log go to standard error again. */
+  public static void resetLogSink() {
+    setLogSink(null);
+  }
+
+  /** As below, waiting as long as it takes. */
+  public static void shutdownDefault() {
+    shutdownDefault(null);
   }
 
   /**

@@ -64,7 +64,7 @@ public final class ClusterProgram {
   /** The program. */
   public static void main(String[] arguments) {
     String told = "nothing";
-    try (Cluster cluster = Cluster.join(null, 0, LONG);
+    try (Cluster cluster = Cluster.join(LONG);
          Communicator ranks = Communicator.create(cluster, "all", LONG)) {
       final Tensor mine = Tensor.of(new float[] {ranks.rank() + 1, 10});
       final Tensor sum = ranks.allReduce(mine, ReduceOp.SUM);

@@ -210,10 +210,10 @@ class StrategyTest {
       assertThrows(NullPointerException.class,
           () -> alone.allReduce(null, ReduceOp.SUM, two, hints, null));
       // The hints of a call that never began are nobody's, so that these are one call.
-      alone.allReduce(two, ReduceOp.SUM, two, null);
+      alone.allReduce(two, ReduceOp.SUM, two);
       // 1 + 2 + 2 + 1 + 1 + 1 + 1 calls were made before.
       assertEquals(10L, assertThrows(TuttiException.InvalidArgument.class,
-          () -> alone.reduce(value, ReduceOp.SUM, 5, value, null)).details().get("sequence"));
+          () -> alone.reduce(value, ReduceOp.SUM, 5, value)).details().get("sequence"));
     } finally {
       TuttiRuntime.setLogSink(null);
     }

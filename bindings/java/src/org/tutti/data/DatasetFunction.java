@@ -27,6 +27,16 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     return of(function, null, signature, false);
   }
 
+  /** A lambda with a name for messages. */
+  public static DatasetFunction of(ElementFunction function, String name) {
+    return of(function, name, null, false);
+  }
+
+  /** A lambda; slab: it gets and gives many rows at once, as below. */
+  public static DatasetFunction of(ElementFunction function, boolean slab) {
+    return of(function, null, null, slab);
+  }
+
   /**
    * A lambda. name: for messages, or null; signature: the spec of one row's result, to which
    * results are converted as by Tensor.convert, null: the first row decides; slab: it gets and
@@ -41,6 +51,11 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
   /** As below, called for each row, whose first result says what the others are like. */
   public static void register(String name, ElementFunction function) {
     register(name, function, null, false);
+  }
+
+  /** As below; slab: it gets and gives many rows at once. */
+  public static void register(String name, ElementFunction function, boolean slab) {
+    register(name, function, null, slab);
   }
 
   /** Makes {@code name} mean the function, so that a serialised dataset finds it again. */

@@ -26,6 +26,13 @@ public final class FixedLengthRecordDataset extends Dataset {
     return of(files, recordBytes, headerBytes, footerBytes, compression, bufferSize, 0, name);
   }
 
+  /** As below, without a name. */
+  public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
+      long footerBytes, Compression compression, long bufferSize, long parallelReads) {
+    return of(files, recordBytes, headerBytes, footerBytes, compression, bufferSize, parallelReads,
+        null);
+  }
+
   /** As above. parallelReads: as in TFRecordDataset. */
   public static FixedLengthRecordDataset of(Dataset files, long recordBytes, long headerBytes,
       long footerBytes, Compression compression, long bufferSize, long parallelReads,

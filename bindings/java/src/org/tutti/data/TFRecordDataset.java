@@ -35,6 +35,12 @@ public final class TFRecordDataset extends Dataset {
     return of(files, compression, bufferSize, 0, name);
   }
 
+  /** As below, without a name. */
+  public static TFRecordDataset of(Dataset files, Compression compression, long bufferSize,
+      long parallelReads) {
+    return of(files, compression, bufferSize, parallelReads, null);
+  }
+
   /**
    * As above. parallelReads: n &gt; 1 reads so many files at a time, ahead and on threads, and
    * gives their records in turn, as interleave with that cycle length does over the files;

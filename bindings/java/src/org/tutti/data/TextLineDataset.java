@@ -30,6 +30,12 @@ public final class TextLineDataset extends Dataset {
     return of(files, compression, bufferSize, 0, null);
   }
 
+  /** As below, without a name. */
+  public static TextLineDataset of(Dataset files, Compression compression, long bufferSize,
+      long parallelReads) {
+    return of(files, compression, bufferSize, parallelReads, null);
+  }
+
   /** As above, with a name for messages. parallelReads: as in TFRecordDataset. */
   public static TextLineDataset of(Dataset files, Compression compression, long bufferSize,
       long parallelReads, String name) {

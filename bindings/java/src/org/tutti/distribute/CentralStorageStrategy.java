@@ -20,6 +20,11 @@ public final class CentralStorageStrategy extends Strategy {
     return create(null, null, null, computeDevices);
   }
 
+  /** As of, with variables on a device. */
+  public static CentralStorageStrategy on(String parameterDevice, String... computeDevices) {
+    return create(null, parameterDevice, null, computeDevices);
+  }
+
   /** As of, with variables on a device (null: the CPU), and a name for messages. */
   public static CentralStorageStrategy create(
       String name, String parameterDevice, Duration timeout, String... computeDevices) {

@@ -25,6 +25,11 @@ public interface ClusterResolver extends AutoCloseable {
     return tfConfig(null, null, null, null);
   }
 
+  /** As tfConfig, for this task. */
+  static ClusterResolver tfConfig(String taskType, long taskId) {
+    return tfConfig(taskType, taskId, null, null);
+  }
+
   /** As tfConfig; what is not null beats the variable. */
   static ClusterResolver tfConfig(
       String taskType, Long taskId, String rpcLayer, String environment) {
@@ -97,6 +102,17 @@ public interface ClusterResolver extends AutoCloseable {
         options.token(), options.endpoint(), options.caFile(), options.timeout().toNanos())));
   }
 
+  /** As gce, where {@code service} is asked instead of Compute Engine. */
+  static ClusterResolver gce(String instanceGroup, GceOptions options, GceService service) {
+    return gce(instanceGroup, options, service, null);
+  }
+
+  /** As gce, with the token of each request from {@code credentials}. */
+  static ClusterResolver gce(
+      String instanceGroup, GceOptions options, Supplier<String> credentials) {
+    return gce(instanceGroup, options, null, credentials);
+  }
+
   /**
    * As gce.
    *
@@ -141,6 +157,11 @@ public interface ClusterResolver extends AutoCloseable {
     return LibraryResolver.with(this, resolver -> resolver.clusterSpec(timeout));
   }
 
+  /** The same resolver, which says that this is the task; this one stays as it is. */
+  default ClusterResolver withTask(String taskType, long taskId) {
+    return withTask(taskType, taskId, null);
+  }
+
   /** The same resolver, which says what is not null of the task; this one stays as it is. */
   default ClusterResolver withTask(String taskType, Long taskId, String rpcLayer) {
     return LibraryResolver.with(this, resolver -> resolver.withTask(taskType, taskId, rpcLayer));
@@ -166,6 +187,11 @@ public interface ClusterResolver extends AutoCloseable {
     return master(null, null, null);
   }
 
+  /** The address of a task, as the resolver's rpcLayer says. */
+  default String master(String taskType, long taskId) {
+    return master(taskType, taskId, null);
+  }
+
   /** The address of a task. */
   default String master(String taskType, Long taskId, String rpcLayer) {
     return LibraryResolver.with(this, resolver -> resolver.master(taskType, taskId, rpcLayer));
@@ -183,6 +209,11 @@ public interface ClusterResolver extends AutoCloseable {
   default Map<String, Long> accelerators(String taskType, Long taskId, Object config) {
     final long gpus = numAccelerators();
     return gpus == 0 ? Map.of() : Map.of("GPU", gpus);
+  }
+
+  /** As below, of a task. */
+  default Map<String, Long> accelerators(String taskType, long taskId) {
+    return accelerators(taskType, taskId, null);
   }
 
   /** "" here, "google" there. */

@@ -68,6 +68,21 @@ public record CommunicationOptions(
     this(0, timeout, Implementation.AUTO);
   }
 
+  /** The same with packs of another size. */
+  public CommunicationOptions bytesPerPack(long bytes) {
+    return new CommunicationOptions(bytes, timeout, implementation);
+  }
+
+  /** The same with another timeout. */
+  public CommunicationOptions timeout(Duration limit) {
+    return new CommunicationOptions(bytesPerPack, limit, implementation);
+  }
+
+  /** The same, moved another way. */
+  public CommunicationOptions implementation(Implementation way) {
+    return new CommunicationOptions(bytesPerPack, timeout, way);
+  }
+
   static void remember(Strategy strategy, CommunicationOptions options) {
     if (options != null && options.timeout != null) {
       synchronized (OF_STRATEGIES) {

@@ -29,6 +29,11 @@ public record GceOptions(String project, String zone, long port, String taskType
         endpoint, caFile, timeout);
   }
 
+  /** As below, with the system's certificates. */
+  public GceOptions service(String otherToken, String otherEndpoint) {
+    return service(otherToken, otherEndpoint, null);
+  }
+
   /** The same with another service than Google's, and what it takes. */
   public GceOptions service(String otherToken, String otherEndpoint, String otherCaFile) {
     return new GceOptions(project, zone, port, taskType, taskId, rpcLayer, otherToken,

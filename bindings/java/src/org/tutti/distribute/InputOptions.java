@@ -42,6 +42,26 @@ public record InputOptions(Rebatch rebatch, Boolean prefetchToDevice,
     this(rebatch, prefetchToDevice, null, null);
   }
 
+  /** The same, cut another way. */
+  public InputOptions rebatch(Rebatch way) {
+    return new InputOptions(way, prefetchToDevice, replicationMode, placeDatasetOnDevice);
+  }
+
+  /** The same, made ahead on the replicas' devices or not. */
+  public InputOptions prefetchToDevice(boolean ahead) {
+    return new InputOptions(rebatch, ahead, replicationMode, placeDatasetOnDevice);
+  }
+
+  /** The same with other pipelines. */
+  public InputOptions replicationMode(InputReplicationMode mode) {
+    return new InputOptions(rebatch, prefetchToDevice, mode, placeDatasetOnDevice);
+  }
+
+  /** The same, with the dataset on the device or not. */
+  public InputOptions placeDatasetOnDevice(boolean placed) {
+    return new InputOptions(rebatch, prefetchToDevice, replicationMode, placed);
+  }
+
   int rebatchNumber() {
     return rebatch == null ? 0 : rebatch.ordinal() + 1;
   }

@@ -24,6 +24,16 @@ public final class MirroredStrategy extends Strategy {
     return create(null, CrossDeviceOps.AUTO, devices);
   }
 
+  /** As of, with another way to bring gradients together. */
+  public static MirroredStrategy of(CrossDeviceOps ops, String... devices) {
+    return create(null, ops, devices);
+  }
+
+  /** As of, with a name for messages. */
+  public static MirroredStrategy named(String name, String... devices) {
+    return create(name, CrossDeviceOps.AUTO, devices);
+  }
+
   /** As of, with a name for messages; ops: null for AUTO. */
   public static MirroredStrategy create(String name, CrossDeviceOps ops, String... devices) {
     return create(name, ops, null, devices);

@@ -25,6 +25,21 @@ public final class MultiWorkerMirroredStrategy extends Strategy {
     return create(null, null, devices);
   }
 
+  /** As of, waiting for all workers for at most {@code timeout}. */
+  public static MultiWorkerMirroredStrategy of(Duration timeout, String... devices) {
+    return create(null, timeout, devices);
+  }
+
+  /** As of, with options for the collectives. */
+  public static MultiWorkerMirroredStrategy of(CommunicationOptions options, String... devices) {
+    return create(null, options, null, null, devices);
+  }
+
+  /** As of, with the workers that a resolver finds. */
+  public static MultiWorkerMirroredStrategy of(ClusterResolver resolver, String... devices) {
+    return create(resolver, null, devices);
+  }
+
   /** With the workers that a resolver finds; null: TF_CONFIG. timeout: how long to wait for all. */
   public static MultiWorkerMirroredStrategy create(
       ClusterResolver resolver, Duration timeout, String... devices) {

@@ -17,6 +17,11 @@ public final class OneDeviceStrategy extends Strategy {
   }
 
   /** As of, with a name for messages. */
+  public static OneDeviceStrategy named(String name, String device) {
+    return create(name, null, device);
+  }
+
+  /** As named, waiting for at most {@code timeout}. */
   public static OneDeviceStrategy create(String name, Duration timeout, String device) {
     return new OneDeviceStrategy(
         Box.at(Native.strategy_one_device(device, name, Bridge.nanos(timeout))));

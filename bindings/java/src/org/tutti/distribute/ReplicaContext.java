@@ -153,6 +153,11 @@ public sealed class ReplicaContext permits DefaultReplicaContext {
     return mergeCall(function, argument, null);
   }
 
+  /** As mergeCall, without an argument. */
+  public Value mergeCall(MergeFunction function) {
+    return mergeCall(function, null, null);
+  }
+
   /** As mergeCall, waiting for at most {@code timeout}. */
   public Value mergeCall(MergeFunction function, Object argument, Duration timeout) {
     final long address = context();

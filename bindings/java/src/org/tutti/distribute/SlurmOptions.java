@@ -44,6 +44,11 @@ public record SlurmOptions(Map<String, Long> jobs, Map<String, Long> tasksPerNod
     return new SlurmOptions(jobs, more, portBase, gpusPerNode, gpusPerTask, autoSetGpu, rpcLayer);
   }
 
+  /** The same with so many GPUs on each node, shared by its tasks. */
+  public SlurmOptions gpus(long perNode) {
+    return gpus(perNode, null);
+  }
+
   /** The same with so many GPUs on each node, and for each task (null: by its tasks). */
   public SlurmOptions gpus(long perNode, Long perTask) {
     return new SlurmOptions(jobs, tasksPerNode, portBase, perNode, perTask, autoSetGpu, rpcLayer);

@@ -195,11 +195,24 @@ public class Strategy extends NativeObject implements AutoCloseable {
     Scope.pin(strategy);
   }
 
+  /** Takes back what setCurrent said: the thread has the default strategy again. */
+  public static void resetCurrent() {
+    setCurrent(null);
+  }
+
   // ---- running
 
   /** Runs a function without an argument, as run(function, argument). */
   public Value run(ReplicaFunction function) {
-    return run(function, null, null);
+    return run(function, null, null, null);
+  }
+
+  /**
+   * As run(function), for at most {@code timeout}, as in run(function, argument, timeout). An
+   * argument that is a Duration itself is given as Value.of(duration).
+   */
+  public Value run(ReplicaFunction function, Duration timeout) {
+    return run(function, null, null, timeout);
   }
 
   /**
@@ -213,7 +226,7 @@ public class Strategy extends NativeObject implements AutoCloseable {
    * of what is thrown here.
    */
   public Value run(ReplicaFunction function, Object argument) {
-    return run(function, argument, null);
+    return run(function, argument, null, null);
   }
 
   /**
@@ -222,6 +235,11 @@ public class Strategy extends NativeObject implements AutoCloseable {
    */
   public Value run(ReplicaFunction function, Object argument, Duration timeout) {
     return run(function, argument, null, timeout);
+  }
+
+  /** As run(function, argument), with options. */
+  public Value run(ReplicaFunction function, Object argument, RunOptions options) {
+    return run(function, argument, options, null);
   }
 
   /** As above, with options (null: the defaults). */
@@ -262,7 +280,27 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** Reduces every leaf over all replicas: SUM or MEAN, equal shapes. */
   public Value reduce(ReduceOp op, Object value) {
-    return reduce(op, value, null, null);
+    return reduce(op, value, null, null, null);
+  }
+
+  /** As reduce, waiting for at most {@code timeout}. */
+  public Value reduce(ReduceOp op, Object value, Duration timeout) {
+    return reduce(op, value, null, null, timeout);
+  }
+
+  /** As reduce, with options. */
+  public Value reduce(ReduceOp op, Object value, CommunicationOptions options) {
+    return reduce(op, value, null, options, null);
+  }
+
+  /** As reduce; also along {@code axis} inside each replica. */
+  public Value reduce(ReduceOp op, Object value, int axis) {
+    return reduce(op, value, axis, null, null);
+  }
+
+  /** As above, with options. */
+  public Value reduce(ReduceOp op, Object value, int axis, CommunicationOptions options) {
+    return reduce(op, value, axis, options, null);
   }
 
   /** As reduce; also along {@code axis} inside each replica. */
@@ -282,7 +320,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
 
   /** Joins every distributed leaf along {@code axis}, in replica order. */
   public Value gather(Object value, int axis) {
-    return gather(value, axis, null);
+    return gather(value, axis, null, null);
+  }
+
+  /** As gather, with options. */
+  public Value gather(Object value, int axis, CommunicationOptions options) {
+    return gather(value, axis, options, null);
   }
 
   /** As gather, waiting for at most {@code timeout}. */
@@ -352,6 +395,16 @@ public class Strategy extends NativeObject implements AutoCloseable {
   }
 
   /** As distribute, otherwise. */
+  public DistributedDataset distribute(Dataset dataset, InputOptions options) {
+    return distribute(dataset, options, null);
+  }
+
+  /** As distribute, waiting for at most {@code timeout}. */
+  public DistributedDataset distribute(Dataset dataset, Duration timeout) {
+    return distribute(dataset, new InputOptions(), timeout);
+  }
+
+  /** As distribute, otherwise. */
   public DistributedDataset distribute(Dataset dataset, InputOptions options, Duration timeout) {
     return new DistributedDataset(Box.at(Native.strategy_distribute_dataset(this, dataset,
         options.rebatchNumber(), options.prefetchNumber(), options.modeNumber(),
@@ -361,6 +414,12 @@ public class Strategy extends NativeObject implements AutoCloseable {
   /** One dataset per input pipeline; its elements go to the replicas one each, in turn. */
   public DistributedDataset distributeFromFunction(Function<InputContext, Dataset> function) {
     return distributeFromFunction(function, new InputOptions(), null);
+  }
+
+  /** As below, as long as it takes. */
+  public DistributedDataset distributeFromFunction(
+      Function<InputContext, Dataset> function, InputOptions options) {
+    return distributeFromFunction(function, options, null);
   }
 
   /**

@@ -79,6 +79,12 @@ public final class StrategyExtended {
     return reduceTo(op, value, destinations, null, null);
   }
 
+  /** As reduceTo, with options. */
+  public Value reduceTo(
+      ReduceOp op, Object value, Object destinations, CommunicationOptions options) {
+    return reduceTo(op, value, destinations, options, null);
+  }
+
   /** As reduceTo, with options (null: the strategy's), for at most {@code timeout}. */
   public Value reduceTo(ReduceOp op, Object value, Object destinations,
       CommunicationOptions options, Duration timeout) {
@@ -90,6 +96,11 @@ public final class StrategyExtended {
   }
 
   /** reduceTo of many pairs at once: a result for each. */
+  public List<Value> batchReduceTo(ReduceOp op, List<CrossDeviceOps.Pair> pairs) {
+    return batchReduceTo(op, pairs, null, null);
+  }
+
+  /** As above, with options (null: the strategy's), for at most {@code timeout}. */
   public List<Value> batchReduceTo(ReduceOp op, List<CrossDeviceOps.Pair> pairs,
       CommunicationOptions options, Duration timeout) {
     final long nanos = CommunicationOptions.nanosOf(strategy, options, timeout);
@@ -127,6 +138,17 @@ public final class StrategyExtended {
 
   // ---- updates
 
+  /** As below, without an argument, with grouped results and without limit. */
+  public Value update(Variable variable, UpdateFunction function) {
+    return update(variable, function, null, true, null);
+  }
+
+  /** As below, as long as it takes. */
+  public Value update(
+      Variable variable, UpdateFunction function, Object argument, boolean group) {
+    return update(variable, function, argument, group, null);
+  }
+
   /** As below, with grouped results and without limit. */
   public Value update(Variable variable, UpdateFunction function, Object argument) {
     return update(variable, function, argument, true, null);
@@ -150,6 +172,16 @@ public final class StrategyExtended {
           new Functions.Update(function, variable), given, Bridge.tristate(group),
           Bridge.nanos(timeout)));
     }
+  }
+
+  /** As below, without an argument, with grouped results and without limit. */
+  public Value updateNonSlot(Object colocateWith, UpdateFunction function) {
+    return updateNonSlot(colocateWith, function, null, true, null);
+  }
+
+  /** As below, with grouped results and without limit. */
+  public Value updateNonSlot(Object colocateWith, UpdateFunction function, Object argument) {
+    return updateNonSlot(colocateWith, function, argument, true, null);
   }
 
   /**
