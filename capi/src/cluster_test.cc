@@ -508,21 +508,18 @@ TEST_F(ClusterTest, UnequalNumbersOfReplicasAreTheSameErrorOnEveryWorker) {
 TEST_F(ClusterTest, WorkersThatKnowDifferentClustersAreTheSameErrorOnEveryWorker) {
   const LoopbackCluster addresses(3);
   std::string messages[2];
-  const auto join = [&](int worker) {
-    Runtime runtime;
-    ASSERT_OK(tutti_runtime_create(nullptr, &runtime));
+  RunWorkers(2, [&](tutti_runtime *runtime, const tutti_cluster_resolver *, int worker) {
     const Resolver resolver = addresses.ResolverOf(worker, worker == 0 ? 2 : 3);
     const tutti_call_options call = Within(60);
     Cluster cluster;
     const Answer answer = tutti_cluster_join(runtime, resolver, nullptr, &call, &cluster);
     EXPECT_EQ(answer.code(), TUTTI_INVALID_ARGUMENT) << answer.message();
     messages[worker] = answer.message();
-    EXPECT_OK(tutti_runtime_shutdown(runtime, nullptr));
-  };
-  std::thread other(join, 1);
-  join(0);
-  other.join();
-  EXPECT_EQ(messages[0], messages[1]);
+  });
+  for (const std::string &message : messages) {
+    EXPECT_EQ(message, "cluster: workers 0 and 1 were given different clusters: worker 0 knows 2 "
+                       "tasks, worker 1 knows 3; give all workers the same cluster specification");
+  }
 }
 
 TEST_F(ClusterTest, AClosedClusterIsRefused) {

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from run_testing import RunTest
+from run_testing import RunTest, TUTTI
 
 
 class NodesTest(RunTest):
@@ -45,6 +45,42 @@ class NodesTest(RunTest):
                                         TUTTI_JOB_SECRET="fedcba9876543210fedcba9876543210")
         self.assertEqual(config["task"], {"type": "worker", "index": 2})
         self.assertEqual(secret, "fedcba9876543210fedcba9876543210")
+
+    def in_pod(self, hosts, *words):
+        """What the command does as place 1 of an Indexed Job, with this /etc/hosts."""
+        file = self.folder / "hosts"
+        file.write_text("127.0.0.1 localhost\n" + hosts)
+        pod = ["unshare", "-um", "sh", "-c", 'hostname digits-1 && mount --bind "$1" /etc/hosts && '
+               'shift && exec "$@"', "sh", str(file)]
+        if subprocess.run([*pod, "true"], stderr=subprocess.DEVNULL, timeout=60).returncode != 0:
+            self.skipTest("a machine's name can be another only where unshare -um is allowed")
+        return subprocess.run(
+            [*pod, TUTTI, "run", "--no-prefix", *words, "--", "sh", "-c", "echo $TF_CONFIG"],
+            capture_output=True, text=True, timeout=60,
+            env={**self.environment, "JOB_COMPLETION_INDEX": "1",
+                 "TUTTI_JOB_SECRET": "fedcba9876543210fedcba9876543210"})
+
+    def test_a_pod_that_a_service_names_finds_the_first_one(self):
+        outcome = self.in_pod("10.1.2.3\tdigits-1.team.default.svc.cluster.local\tdigits-1\n",
+                              "--nodes", "2")
+        self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+        config = json.loads(outcome.stdout)
+        self.assertEqual(config["cluster"]["worker"][0],
+                         "digits-0.team.default.svc.cluster.local:29500")
+        self.assertEqual(config["task"], {"type": "worker", "index": 1})
+
+    def test_a_pod_without_a_service_says_what_its_manifest_lacks(self):
+        for name in ("digits-1", "digits-7.team.svc"):
+            outcome = self.in_pod(f"10.1.2.3\t{name}\tdigits-1\n", "--nodes", "2")
+            self.assertEqual((outcome.returncode, outcome.stdout), (2, ""), name)
+            self.assertIn(f'this pod is "{name}"', outcome.stderr)
+            self.assertIn("a Service with clusterIP: None", outcome.stderr)
+            self.assertIn("as subdomain in the Job's spec.template.spec", outcome.stderr)
+        self.environment["JOB_COMPLETION_INDEX"] = "1"
+        outcome = self.run_words("run", "--coordinator", "a:1", "--", "true")
+        self.assertEqual(outcome.status, 2)
+        self.assertIn("needs --nodes N; in a pod of an Indexed Job of Kubernetes N is what the "
+                      "manifest says in spec.completions", outcome.err)
 
     def test_what_lacks_or_is_wrong_is_told(self):
         nodes = ["--nodes", "2"]

@@ -1,6 +1,7 @@
 #include "capi/tool/run_options.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +30,11 @@ the time limit is over, 126 and 127 the program cannot be executed or is not the
 worker has started outlives the job.
 
 A job of several machines is this command on each of them, with the same --nodes, --coordinator and
-secret, and a --node-rank of its own (in a pod of an Indexed Job of Kubernetes its
-JOB_COMPLETION_INDEX), or --hosts, for which ssh starts it on each. Worker 0 listens at the
-coordinator's address, all others connect to it. A job secret is a file that all machines have:
-openssl rand -hex 32 > FILE; chmod 600 FILE.
+secret, and a --node-rank of its own, or --hosts, for which ssh starts it on each. Worker 0 listens
+at the coordinator's address, all others connect to it. In a pod of an Indexed Job of Kubernetes the
+rank is its JOB_COMPLETION_INDEX, and the coordinator the first pod's name, port 29500, where a
+headless Service is the pods' subdomain. A job secret is a file that all machines have: openssl rand
+-hex 32 > FILE; chmod 600 FILE.
 
 Under Slurm, srun starts the processes, and this command in each of them becomes the program, with a
 TF_CONFIG of Slurm's tasks; TUTTI_JOB_SECRET_FILE names a file that all nodes see.
@@ -64,6 +66,33 @@ std::optional<int> CompletionIndex() {
   const auto [stop, error] = std::from_chars(text, end, index);
   if (error != std::errc() || stop != end) return std::nullopt;
   return index;
+}
+
+// This machine's name, with its domain where /etc/hosts or a name server knows one: a pod's is
+// digits-1.digits.default.svc.cluster.local where a service names it.
+std::string FullName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "";
+  addrinfo hints = {};
+  hints.ai_flags = AI_CANONNAME;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(name, nullptr, &hints, &found) != 0) return name;
+  std::string full = found->ai_canonname != nullptr ? found->ai_canonname : name;
+  freeaddrinfo(found);
+  return full;
+}
+
+// Where the first pod of the Indexed Job listens that has the pod `full` at place `index`; "" where
+// the name is not one of such a pod with a service.
+std::string CoordinatorOf(const std::string& full, int index) {
+  const std::string end = fmt::format("-{}", index);
+  const size_t dot = full.find('.');
+  if (dot == std::string::npos || dot <= end.size() || dot + 1 == full.size() ||
+      full.compare(dot - end.size(), end.size(), end) != 0) {
+    return "";
+  }
+  return fmt::format("{}-0{}:{}", full.substr(0, dot - end.size()), full.substr(dot), kDefaultPort);
 }
 
 bool IsAddress(const std::string& text) {
@@ -104,12 +133,28 @@ std::string ReadNodes(bool rank_given, bool nodes_given, RunOptions* options) {
                                         : "--secret-file is of jobs of several machines: --nodes, "
                                           "--node-rank and --coordinator say which";
   } else {
+    const std::optional<int> index = CompletionIndex();
+    if (index && !nodes_given) {
+      return "a job of several machines needs --nodes N; in a pod of an Indexed Job of Kubernetes "
+             "N is what the manifest says in spec.completions";
+    }
+    if (options->coordinator.empty() && index && options->nodes > 1) {
+      const std::string name = FullName();
+      options->coordinator = CoordinatorOf(name, *index);
+      if (options->coordinator.empty()) {
+        return fmt::format(
+            "this pod is \"{}\", which does not say how the others reach the first one; expected "
+            "JOB-{}.SERVICE. In the manifest, add a Service with clusterIP: None that selects the "
+            "pods, and its name as subdomain in the Job's spec.template.spec; or say --coordinator "
+            "HOST:PORT",
+            name, *index);
+      }
+    }
     if (options->coordinator.empty()) {
       return "a job of several machines needs --coordinator HOST:PORT, the address at which all "
              "reach the machine with --node-rank 0";
     }
     if (!rank_given && options->nodes > 1) {
-      const std::optional<int> index = CompletionIndex();
       if (!index) {
         return "a job of several machines needs --node-rank N, from 0, another on each (under "
                "Kubernetes JOB_COMPLETION_INDEX says it, in an Indexed Job)";

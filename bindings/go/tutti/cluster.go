@@ -47,7 +47,7 @@ func (c *ClusterSpec) JSON() (string, error) {
 	return readText(c.object(), native.Cluster_spec_json)
 }
 
-// Jobs are the names of the jobs.
+// Jobs are the names of the jobs, sorted. With Tasks they are what a message ClusterDef lists.
 func (c *ClusterSpec) Jobs() []string {
 	pointer, err := c.object().use()
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *ClusterSpec) Jobs() []string {
 	return jobs
 }
 
-// Tasks are the addresses of a job by task; nil for an unknown job.
+// Tasks are the addresses of a job by task, of the indices that there are; nil for an unknown job.
 func (c *ClusterSpec) Tasks(job string) map[int]string {
 	pointer, err := c.object().use()
 	if err != nil {

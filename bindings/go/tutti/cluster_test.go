@@ -224,6 +224,69 @@ func TestAResolverThatFailsIsTheErrorOfJoin(t *testing.T) {
 	wants(t, err, ErrInvalidArgument)
 }
 
+func TestWorkersThatAreToldOfDifferentClustersGetOneError(t *testing.T) {
+	other := reserve(t, 1)[0]
+	messages := make([]string, 2)
+	var own string
+	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
+		told := resolver.(ownResolver)
+		if worker == 0 {
+			own = told.addresses[1]
+		} else {
+			told.addresses = []string{told.addresses[0], other}
+		}
+		limited, end := context.WithTimeout(context.Background(), time.Minute)
+		defer end()
+		_, err := r.Join(limited, told, 1)
+		if !errors.Is(err, ErrInvalidArgument) {
+			return fmt.Errorf("no error of the clusters: %w", err)
+		}
+		messages[worker] = err.Error()
+		return nil
+	})
+	said := "workers 0 and 1 were given different clusters: for worker 0 it is worker:1 at " + own +
+		", for worker 1 it is worker:1 at " + other +
+		" (task 1 of the job); give all workers the same cluster specification"
+	if !strings.Contains(messages[0], said) || messages[0] != messages[1] {
+		t.Error(messages)
+	}
+}
+
+func TestWorkersWhoseClustersHaveNothingInCommonDoNotWaitForEver(t *testing.T) {
+	addresses := reserve(t, 4)
+	together(t, 2, nil, func(r *Runtime, resolver Resolver, worker int) error {
+		told := resolver.(ownResolver)
+		told.addresses = addresses[2*worker : 2*worker+2]
+		limited, end := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer end()
+		_, err := r.Join(limited, told, 1)
+		if missing := 1 - worker; !errors.Is(err, ErrDeadlineExceeded) && !errors.Is(err,
+			ErrUnavailable) || !strings.Contains(err.Error(), told.addresses[missing]) {
+			return fmt.Errorf("the worker that is not there is not named: %w", err)
+		}
+		return nil
+	})
+}
+
+func TestASpecListsJobsWithTasksByIndex(t *testing.T) {
+	// What a ClusterDef has: jobs, by name, with an address for each index that there is.
+	spec := must[*ClusterSpec](t)(ParseClusterSpec(
+		`{"worker": ["a:1", "b:2"], "ps": {"1": "c:3", "4": "d:4"}}`))
+	defer spec.Close()
+	if got := spec.Jobs(); !reflect.DeepEqual(got, []string{"ps", "worker"}) {
+		t.Error(got)
+	}
+	if got := spec.Tasks("ps"); !reflect.DeepEqual(got, map[int]string{1: "c:3", 4: "d:4"}) {
+		t.Error(got)
+	}
+	if got := spec.Tasks("worker"); !reflect.DeepEqual(got, map[int]string{0: "a:1", 1: "b:2"}) {
+		t.Error(got)
+	}
+	if got := spec.Tasks("chief"); got != nil {
+		t.Error(got)
+	}
+}
+
 func TestAJoinEndsWithItsContext(t *testing.T) {
 	t.Setenv("TUTTI_JOB_SECRET", strings.Repeat("a5", 32))
 	own := must[*Runtime](t)(NewRuntime(nil))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -16,7 +17,7 @@ from tutti import distribute, errors
 from tutti.distribute.cluster_resolver import (ClusterResolver, SimpleClusterResolver,
                                                SlurmClusterResolver, TFConfigClusterResolver,
                                                UnionResolver)
-from tutti.train import ClusterSpec
+from tutti.train import ClusterDef, ClusterSpec, JobDef
 
 
 class ClusterSpecTest(unittest.TestCase):
@@ -41,6 +42,24 @@ class ClusterSpecTest(unittest.TestCase):
         self.assertEqual(hash(ClusterSpec(self.spec.as_dict())), hash(self.spec))
         self.assertNotEqual(ClusterSpec({"worker": ["a:1"]}), self.spec)
         self.assertIn("'worker': ['a:1', 'b:2']", repr(self.spec))
+
+    def test_it_goes_to_a_cluster_def_and_back(self):
+        plain = self.spec.as_cluster_def()
+        self.assertEqual(plain, ClusterDef([JobDef("ps", {1: "c:3", 4: "d:4"}),
+                                            JobDef("worker", {0: "a:1", 1: "b:2"})]))
+        self.assertEqual(ClusterSpec(plain), self.spec)
+        plain.job[0].tasks[1] = "e:5"  # it is a copy
+        self.assertEqual(self.spec.task_address("ps", 1), "c:3")
+        self.assertEqual(ClusterSpec(plain).task_address("ps", 1), "e:5")
+        # A message of protocol buffers has the same fields in classes of its own.
+        message = types.SimpleNamespace(
+            job=[types.SimpleNamespace(name="worker", tasks={1: "b:2", 0: "a:1"})])
+        self.assertEqual(ClusterSpec(message).as_dict(), {"worker": ["a:1", "b:2"]})
+        self.assertEqual(ClusterSpec({}).as_cluster_def(), ClusterDef([]))
+        with self.assertRaisesRegex(ValueError, "two jobs that are named 'ps'; expected one"):
+            ClusterSpec(ClusterDef([plain.job[0], plain.job[0]]))
+        with self.assertRaisesRegex(ValueError, "task index -1; indices are 0 to"):
+            ClusterSpec(ClusterDef([JobDef("worker", {-1: "a:1"})]))
 
     def test_what_is_not_there_is_a_value_error_that_lists_what_is(self):
         with self.assertRaisesRegex(ValueError, "ps, worker"):

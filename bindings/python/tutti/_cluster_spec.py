@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from tutti import _native, errors
+
+
+@dataclasses.dataclass(frozen=True)
+class JobDef:
+    """A job of a ClusterDef. name: "worker" and so on; tasks: a dict from task index to address."""
+
+    name: str
+    tasks: Dict[int, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterDef:
+    """A cluster as plain values, with the fields of the protocol buffer message of this name.
+
+    job: a list of JobDef. Lists and dicts are copies: a change of them changes no ClusterSpec.
+    There is no protobuf in this package: who has the message's class fills it in,
+
+        message.job.add(name=job.name, tasks=job.tasks)
+
+    and ClusterSpec reads that message as it reads a ClusterDef.
+    """
+
+    job: List[JobDef]
+
+
+def _tasks_by_job(cluster: Any) -> Dict[str, Dict[int, str]]:
+    jobs: Dict[str, Dict[int, str]] = {}
+    for job in cluster.job:
+        if job.name in jobs:
+            raise errors.InvalidArgumentError(
+                f"the ClusterDef has two jobs that are named {job.name!r}; expected one, with the "
+                f"tasks of both")
+        jobs[job.name] = dict(job.tasks)
+    return jobs
 
 
 class ClusterSpec:
@@ -15,17 +50,20 @@ class ClusterSpec:
                                  "ps": {1: "10.0.0.3:2222"}})
 
     cluster: a dict from job to a list of addresses, or to a dict from task index to address;
-    another ClusterSpec; or the same as JSON. ValueError names an address without a port, or one
-    that comes twice.
+    another ClusterSpec; a ClusterDef, or the protocol buffer message of its name; or the same as
+    JSON. ValueError names what cannot be an index or has another form, and a job of a ClusterDef
+    that comes twice. Addresses are checked when a job is joined.
     """
 
     __slots__ = ("_handle",)
     _handle: _native.tutti_cluster_spec
 
-    def __init__(self, cluster: Union["ClusterSpec", Mapping[str, Any], str]):
+    def __init__(self, cluster: Union["ClusterSpec", ClusterDef, Mapping[str, Any], str]):
         if isinstance(cluster, ClusterSpec):
             self._handle = cluster._handle
             return
+        if hasattr(cluster, "job"):
+            cluster = _tasks_by_job(cluster)
         if isinstance(cluster, Mapping):
             cluster = json.dumps(dict(cluster))
         if not isinstance(cluster, str):
@@ -80,6 +118,11 @@ class ClusterSpec:
             dense = list(tasks) == list(range(len(tasks)))
             jobs[job] = list(tasks.values()) if dense else tasks
         return jobs
+
+    def as_cluster_def(self) -> ClusterDef:
+        """The same as a ClusterDef: a JobDef for each job, in the order of their names."""
+        return ClusterDef([JobDef(job, {i: self.task_address(job, i)
+                                        for i in self.task_indices(job)}) for job in self.jobs])
 
     def to_json(self) -> str:
         """The "cluster" part of a TF_CONFIG."""

@@ -1,5 +1,6 @@
 package org.tutti;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -7,16 +8,22 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.tutti.distribute.ClusterResolver;
 import org.tutti.distribute.ClusterSpec;
 import org.tutti.distribute.CommunicationOptions;
@@ -54,6 +61,10 @@ class ClusterTest {
     assertEquals("b:2", spec.taskAddress("worker", 1));
     assertTrue(assertThrows(TuttiException.NotFound.class, () -> spec.taskAddress("ps", 1))
                    .getMessage().contains("worker"));
+    // Of a job that lacks an index, too.
+    final ClusterSpec sparse = ClusterSpec.parse(
+        "{\"worker\": [\"a:1\"], \"ps\": {\"4\": \"d:4\", \"1\": \"c:3\"}}");
+    assertEquals("{ps={1=c:3, 4=d:4}, worker={0=a:1}}", sparse.jobs().toString());
     final Map<Long, String> odd = Map.of(0L, "\"a\"\n\\:1");
     assertEquals(odd, ClusterSpec.of(Map.of("worker", List.of(odd.get(0L)))).jobs().get("worker"));
   }
@@ -265,6 +276,77 @@ class ClusterTest {
                    .getMessage().contains("port_base is 99999"));
     ClusterResolver.slurm(new SlurmOptions().tasksPerNode("n1", 2).keepVisibleDevices()).close();
     ClusterResolver.slurm().close();
+  }
+
+  // A ToldProgram with these variables and none of Slurm's, or proxies, besides.
+  private static Process told(Map<String, String> variables, String... arguments)
+      throws IOException {
+    final List<String> words = new ArrayList<>(List.of(
+        ProcessHandle.current().info().command().orElseThrow(), "-Xshare:auto",
+        "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+        "-Dorg.tutti.library.path=" + System.getProperty("org.tutti.library.path"), "-cp",
+        System.getProperty("java.class.path"), ToldProgram.class.getName()));
+    words.addAll(List.of(arguments));
+    final ProcessBuilder program = new ProcessBuilder(words).redirectErrorStream(true);
+    program.environment().keySet().removeIf(name -> name.startsWith("SLURM_")
+        || name.toLowerCase(Locale.ROOT).endsWith("_proxy"));
+    program.environment().putAll(variables);
+    return program.start();
+  }
+
+  private static List<String> linesOf(Process process) throws Exception {
+    try {
+      // It prints less than a pipe holds.
+      assertTrue(process.waitFor(60, TimeUnit.SECONDS), "it hangs");
+      final String said = new String(process.getInputStream().readAllBytes(), UTF_8);
+      assertEquals(0, process.exitValue(), said);
+      return said.lines().toList();
+    } finally {
+      process.destroyForcibly();
+    }
+  }
+
+  @Test
+  void theEnvironmentSaysWhoTheWorkersAre(@TempDir Path account) throws Exception {
+    Files.writeString(account.resolve("token"), "of-this-test");
+    final String port = freeAddress().substring("127.0.0.1:".length());
+    final List<String> lines = linesOf(told(
+        Map.of("SLURM_JOB_ID", "7", "SLURM_STEP_NODELIST", "n[1-2]", "SLURM_STEP_TASKS_PER_NODE",
+            "2(x2)", "SLURM_STEP_NUM_TASKS", "4", "SLURM_PROCID", "3", "KUBERNETES_SERVICE_HOST",
+            "127.0.0.1", "KUBERNETES_SERVICE_PORT_HTTPS", port),
+        account.toString()));
+    assertEquals(5, lines.size(), lines.toString());
+    assertEquals("{\"worker\": [\"n1:8888\", \"n1:8889\", \"n2:8888\", \"n2:8889\"]} worker 3 "
+        + "grpc://n2:8889", lines.get(0));
+    assertEquals("{\"ps\": [\"n1:9000\"], \"worker\": [\"n1:9001\", \"n2:9000\", \"n2:9001\"]} "
+        + "worker 2", lines.get(1));
+    assertTrue(lines.get(2).contains("5 tasks together, and Slurm has started 4"), lines.get(2));
+    assertTrue(lines.get(3).startsWith("FAILED_PRECONDITION") // the variables are there
+            && lines.get(3).contains("/nonexistent/token"), lines.get(3));
+    assertTrue(lines.get(4).startsWith("UNAVAILABLE") && lines.get(4).contains("127.0.0.1:" + port)
+            && !lines.get(4).contains("of-this-test"), lines.get(4));
+  }
+
+  private static Process worker(int index, long limitMs, String... addresses) throws IOException {
+    return told(Map.of("TUTTI_JOB_SECRET", "5a".repeat(32), "JOIN_MS", "" + limitMs, "TF_CONFIG",
+        "{\"cluster\": {\"worker\": [\"" + String.join("\", \"", addresses) + "\"]}, \"task\": "
+            + "{\"type\": \"worker\", \"index\": " + index + "}}"));
+  }
+
+  @Test
+  void workersThatAreToldOfDifferentClustersGetOneError() throws Exception {
+    final String meeting = freeAddress();
+    final String one = freeAddress();
+    final String other = freeAddress();
+    final Process first = worker(0, LONG.toMillis(), meeting, one);
+    final Process second = worker(1, LONG.toMillis(), meeting, other);
+    final List<String> said = linesOf(first);
+    assertEquals(said, linesOf(second));
+    assertEquals(1, said.size(), said.toString());
+    assertTrue(said.get(0).startsWith("INVALID_ARGUMENT") && said.get(0).contains(
+        "workers 0 and 1 were given different clusters: for worker 0 it is worker:1 at " + one
+        + ", for worker 1 it is worker:1 at " + other
+        + " (task 1 of the job); give all workers the same cluster specification"), said.get(0));
   }
 
   @Test

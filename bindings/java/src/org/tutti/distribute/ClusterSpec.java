@@ -51,7 +51,10 @@ public final class ClusterSpec extends NativeObject implements AutoCloseable {
     return quoted.append('"').toString();
   }
 
-  /** The jobs, each with its tasks' addresses by index. */
+  /**
+   * The jobs, sorted by name, each with its tasks' addresses by index, growing: what a message
+   * ClusterDef lists.
+   */
   public Map<String, Map<Long, String>> jobs() {
     final Map<String, Map<Long, String>> jobs = new LinkedHashMap<>();
     for (long i = 0; i < Native.cluster_spec_job_count(this); ++i) {
