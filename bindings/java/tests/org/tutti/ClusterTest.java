@@ -17,6 +17,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -325,6 +326,22 @@ class ClusterTest {
             && lines.get(3).contains("/nonexistent/token"), lines.get(3));
     assertTrue(lines.get(4).startsWith("UNAVAILABLE") && lines.get(4).contains("127.0.0.1:" + port)
             && !lines.get(4).contains("of-this-test"), lines.get(4));
+  }
+
+  @Test
+  void environmentsOfSlurmThatCannotBeAreErrorsThatSayWhy() throws Exception {
+    final Map<String, String> complete = Map.of("SLURM_JOB_ID", "7", "SLURM_STEP_NODELIST", "n1",
+        "SLURM_STEP_TASKS_PER_NODE", "1", "SLURM_STEP_NUM_TASKS", "1", "SLURM_PROCID", "0");
+    final Map<String, String> bomb = new HashMap<>(complete);
+    bomb.put("SLURM_STEP_NODELIST", "n[0-999999999]");
+    final List<String> refused = linesOf(told(bomb, "slurm"));
+    assertTrue(refused.get(0).startsWith("INVALID_ARGUMENT")
+            && refused.get(0).contains("more than 65536 hosts"), refused.toString());
+    final Map<String, String> half = new HashMap<>(complete);
+    half.remove("SLURM_STEP_TASKS_PER_NODE");
+    final List<String> lacking = linesOf(told(half, "slurm"));
+    assertTrue(lacking.get(0).startsWith("FAILED_PRECONDITION")
+            && lacking.get(0).contains("SLURM_STEP_TASKS_PER_NODE"), lacking.toString());
   }
 
   private static Process worker(int index, long limitMs, String... addresses) throws IOException {

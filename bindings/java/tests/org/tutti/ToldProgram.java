@@ -46,11 +46,18 @@ public final class ToldProgram {
   }
 
   /**
-   * The program. With the folder of a service account it asks the resolvers, without one it joins
-   * the job of TF_CONFIG within the milliseconds of the variable JOIN_MS.
+   * The program. With "slurm" it asks that resolver alone, with the folder of a service account
+   * the others, too; without either it joins the job of TF_CONFIG within the milliseconds of the
+   * variable JOIN_MS.
    */
   public static void main(String[] arguments) {
-    if (arguments.length == 1) {
+    if (arguments.length == 1 && arguments[0].equals("slurm")) {
+      System.out.println(failureOf(() -> {
+        try (ClusterResolver slurm = ClusterResolver.slurm(new SlurmOptions().gpus(0, null))) {
+          System.out.println(slurm.clusterSpec() + " " + slurm.taskId());
+        }
+      }));
+    } else if (arguments.length == 1) {
       sayWhatResolversFind(arguments[0]);
     } else {
       final Duration limit = Duration.ofMillis(Long.parseLong(System.getenv("JOIN_MS")));
