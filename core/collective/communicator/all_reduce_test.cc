@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/select/selector.h"
 #include "core/collective/testing/rank_threads.h"
 #include "core/tensor/half.h"
@@ -283,7 +284,13 @@ TEST_P(AllReduceOfRanks, GivesTheReferencesBitsOnEveryRank) {
   Communicator::LocalOptions options;
   options.table = SelectorTable::Parse(rows, "the test").value();
   RankGroup group(ranks, options);
-  const std::vector<Cell> cells = CellsFor(ranks);
+  std::vector<Cell> cells = CellsFor(ranks);
+  if (TestScale() < kOrdinaryScale) {
+    // Under sanitizers a third of them, of all kinds.
+    std::mt19937 random(17);
+    std::shuffle(cells.begin(), cells.end(), random);
+    cells.resize(cells.size() / 3);
+  }
   std::vector<Expectation> expectations;
   for (size_t i = 0; i < cells.size(); ++i) expectations.push_back(Expect(cells[i], ranks, i));
   std::vector<std::vector<std::string>> wrong(ranks);
