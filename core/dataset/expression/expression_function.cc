@@ -179,7 +179,6 @@ Result<int64_t> ReadNode(Expression* expression, StateReader* reader) {
   const std::vector<int64_t> inputs = reader->Ints();
   TUTTI_RETURN_IF_ERROR(reader->status());
   const Operation* const operation = FindOperation(name);
-  Result<int64_t> node = int64_t{0};
   if (operation == nullptr) {
     return InvalidArgument(
         "expression: the operation '{}' is not known here; read it with the release that wrote it",
@@ -188,8 +187,9 @@ Result<int64_t> ReadNode(Expression* expression, StateReader* reader) {
   if (operation->op == ExpressionOp::kParameter) {
     const int64_t leaf = reader->Int();
     TUTTI_RETURN_IF_ERROR(reader->status());
-    node = expression->Parameter(leaf);
-  } else if (operation->op == ExpressionOp::kConstant) {
+    return expression->Parameter(leaf);
+  }
+  if (operation->op == ExpressionOp::kConstant) {
     const bool weak = reader->IntIn(0, 1) != 0;
     Slab slab;
     reader->Rows(&slab);
@@ -197,22 +197,21 @@ Result<int64_t> ReadNode(Expression* expression, StateReader* reader) {
     if (slab.rows != 1 || slab.columns.size() != 1 || !slab.columns[0].Row(0).is_tensor()) {
       return InvalidArgument("expression: a constant is no tensor");
     }
-    node = expression->Constant(slab.columns[0].Row(0).tensor_ref(), weak);
-  } else if (operation->op == ExpressionOp::kCall) {
+    return expression->Constant(slab.columns[0].Row(0).tensor_ref(), weak);
+  }
+  if (operation->op == ExpressionOp::kCall) {
     const int64_t leaf = reader->Int();
     TUTTI_ASSIGN_OR_RETURN(Ref<Function> function, ReadCalled(reader));
     if (inputs.size() != 1) return InvalidArgument("expression: a call has one input");
-    node = expression->Call(std::move(function), inputs[0], leaf);
-  } else {
-    ExpressionAttributes attributes;
-    attributes.numbers = reader->Ints();
-    attributes.dtype = ReadDType(reader);
-    attributes.keep_dims = reader->IntIn(0, 1) != 0;
-    attributes.text = std::string(reader->Bytes());
-    TUTTI_RETURN_IF_ERROR(reader->status());
-    node = expression->Apply(name, inputs, std::move(attributes));
+    return expression->Call(std::move(function), inputs[0], leaf);
   }
-  return node;
+  ExpressionAttributes attributes;
+  attributes.numbers = reader->Ints();
+  attributes.dtype = ReadDType(reader);
+  attributes.keep_dims = reader->IntIn(0, 1) != 0;
+  attributes.text = std::string(reader->Bytes());
+  TUTTI_RETURN_IF_ERROR(reader->status());
+  return expression->Apply(name, inputs, std::move(attributes));
 }
 
 Result<Ref<Function>> ReadAll(StateReader* reader) {

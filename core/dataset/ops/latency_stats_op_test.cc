@@ -54,10 +54,8 @@ TEST_F(LatencyStatsOp, EachElementIsASample) {
   EXPECT_LE(seconds("min") * 10, seconds("sum"));
   EXPECT_LE(seconds("sum"), seconds("max") * 10);
   int64_t counted = 0;
-  for (const int64_t part :
-       At({"histograms", "made", "counts"})->leaf(0).tensor().span<int64_t>()) {
-    counted += part;
-  }
+  const Ref<Value> counts = At({"histograms", "made", "counts"});
+  for (const int64_t part : counts->leaf(0).tensor().span<int64_t>()) counted += part;
   EXPECT_EQ(counted, 10);
   const Ref<Value> limits = At({"histograms", "made", "limits"});
   EXPECT_EQ(limits->leaf(0).tensor().span<double>()[0], 64e-9);
