@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/seeded_runs_testing.h"
 #include "core/collective/stream/algorithms/link_exchange.h"
 #include "core/collective/testing/link_ranks.h"
 #include "core/collective/testing/rank_threads.h"
@@ -25,6 +26,13 @@ constexpr DType kDTypes[] = {DType::kBool,    DType::kInt8,      DType::kInt16, 
                              DType::kInt64,   DType::kUint8,     DType::kUint16,    DType::kUint32,
                              DType::kUint64,  DType::kFloat16,   DType::kBfloat16,  DType::kFloat32,
                              DType::kFloat64, DType::kComplex64, DType::kComplex128};
+// Of each kind and width one under sanitizers.
+bool IsLeftOut(DType dtype) {
+  if (TestScale() >= kOrdinaryScale) return false;
+  constexpr DType kSome[] = {DType::kInt8, DType::kUint32, DType::kBfloat16, DType::kFloat64,
+                             DType::kComplex64};
+  return std::find(std::begin(kSome), std::end(kSome), dtype) == std::end(kSome);
+}
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax,
                              ReduceOp::kProd};
 
@@ -154,6 +162,7 @@ TEST_P(LinkCollectivesTest, AllReduceHasTheBitsOfTheInProcessOne) {
   const int64_t two_segments =
       LinkSegmentBytes(chunk) * 3 / 2 / 64 * 64 * static_cast<int64_t>(ranks());
   for (DType dtype : kDTypes) {
+    if (IsLeftOut(dtype)) continue;
     const auto item = static_cast<int64_t>(ItemSize(dtype));
     for (ReduceOp op : kOps) {
       if (!CheckReducible(op, dtype).ok()) continue;
@@ -236,6 +245,7 @@ TEST_P(LinkCollectivesTest, AllGatherJoinsUnequalPartsOfEveryDType) {
   LinkRanks links(ranks(), kind());
   RankGroup local(ranks());
   for (DType dtype : kDTypes) {
+    if (IsLeftOut(dtype)) continue;
     for (size_t axis = 0; axis < 3; ++axis) {
       for (int64_t most : {1, 4, 90}) {
         Tensors inputs;
