@@ -7,6 +7,7 @@
 #ifndef TUTTI_CORE_CUDA_COMMUNICATOR_H_
 #define TUTTI_CORE_CUDA_COMMUNICATOR_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -88,6 +89,12 @@ tutti_status* AskUntil(const tutti_plugin_wait* wait, Query query) {
   }
 }
 
+inline bool WasRefused(nccl::Outcome outcome) {
+  return outcome != nccl::kSuccess && outcome != nccl::kInProgress;
+}
+// UNIMPLEMENTED: this NCCL has no such function.
+tutti_status* Lacks(tutti_plugin* plugin, const char* function, const char* since);
+
 // Null when NCCL is there.
 tutti_status* FindNccl(tutti_plugin* plugin);
 // ... and devices, and the settings are fixed.
@@ -139,6 +146,12 @@ tutti_status* Send(tutti_plugin_communicator*, tutti_plugin_stream*, int32_t, co
                    uint64_t, int32_t, const tutti_plugin_wait*);
 tutti_status* Receive(tutti_plugin_communicator*, tutti_plugin_stream*, int32_t, void*, uint64_t,
                       int32_t, const tutti_plugin_wait*);
+
+tutti_status* AllocateRegistered(tutti_plugin*, int32_t, uint64_t, void**);
+tutti_status* ReleaseRegistered(tutti_plugin*, int32_t, void*);
+tutti_status* RegisterMemory(tutti_plugin_communicator*, void*, uint64_t, int32_t,
+                             const tutti_plugin_wait*, void**);
+tutti_status* UnregisterMemory(tutti_plugin_communicator*, void*);
 
 // The table.
 extern const tutti_plugin_communicator_api kCommunicators;
