@@ -234,6 +234,16 @@ tutti_status *tutti_device_read_logical(tutti_runtime *runtime, const char *name
   });
 }
 
+tutti_status *tutti_device_read_logical_limit(tutti_runtime *runtime, const char *name,
+                                              int64_t index, int64_t *out_bytes) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_bytes);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(*out_bytes, root->devices().LogicalMemoryLimit(name, index));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_device_set_visible(tutti_runtime *runtime, const char *device_type,
                                        size_t count, const char *const *names) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
@@ -266,6 +276,36 @@ tutti_status *tutti_device_describe(tutti_runtime *runtime, const char *name,
     TUTTI_ASSIGN_OR_RETURN(std::string json, root->devices().Describe(name));
     *out_json = GiveBytes(std::move(json));
     return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_read_used_bytes(tutti_runtime *runtime, const char *name,
+                                           int64_t *out_bytes) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_bytes);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const DeviceMemory memory, root->devices().ReadMemory(name));
+    *out_bytes = memory.used_bytes;
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_read_peak_bytes(tutti_runtime *runtime, const char *name,
+                                           int64_t *out_bytes) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_bytes);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(const DeviceMemory memory, root->devices().ReadMemory(name));
+    *out_bytes = memory.peak_bytes;
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_device_reset_peak_bytes(tutti_runtime *runtime, const char *name) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    return root->devices().ResetPeak(name);
   });
 }
 

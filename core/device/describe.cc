@@ -5,6 +5,7 @@
 #include "core/base/memory_account.h"
 #include "core/device/device.h"
 #include "core/device/device_spec.h"
+#include "core/device/gpu_stream.h"
 #include "core/device/plugin.h"
 
 namespace tutti {
@@ -16,21 +17,25 @@ std::string Hex(const unsigned char* bytes, size_t count) {
   return text;
 }
 
+// `use` may be null: nothing has been made there.
 std::string DescribeGpu(const std::string& name, const tutti_plugin_device_properties& gpu,
-                        const tutti_plugin_memory_info& memory) {
+                        const tutti_plugin_memory_info& memory, int ordinal,
+                        const DeviceUse* use, int64_t limit_bytes) {
   return Format(
-      "{{\"name\": {}, \"type\": \"GPU\", \"device_name\": {}, \"compute_capability\": [{}, {}], "
+      "{{\"name\": {}, \"type\": \"GPU\", \"physical_device\": \"/physical_device:GPU:{}\", "
+      "\"device_name\": {}, \"compute_capability\": [{}, {}], "
       "\"multiprocessors\": {}, \"memory_bytes\": {}, \"l2_bytes\": {}, \"bus_id\": {}, "
       "\"uuid\": {}, \"integrated\": {}, \"driver_version\": \"{}.{}\", \"kernels\": {}, "
       "\"memory\": {{\"total_bytes\": {}, \"free_bytes\": {}, \"used_bytes\": {}, "
-      "\"peak_bytes\": {}}}}}",
-      JsonQuote(name), JsonQuote(gpu.name), gpu.compute_major, gpu.compute_minor,
+      "\"peak_bytes\": {}, \"limit_bytes\": {}}}}}",
+      JsonQuote(name), ordinal, JsonQuote(gpu.name), gpu.compute_major, gpu.compute_minor,
       gpu.multiprocessors, gpu.memory_bytes, gpu.l2_bytes, JsonQuote(gpu.bus_id),
       JsonQuote(Hex(gpu.uuid, sizeof(gpu.uuid))), gpu.integrated != 0 ? "true" : "false",
       gpu.driver_version / 1000, gpu.driver_version % 1000 / 10,
       gpu.has_kernels != 0 ? "true" : "false", memory.total_bytes,
-      memory.free_bytes < 0 ? "null" : std::to_string(memory.free_bytes), memory.used_bytes,
-      memory.peak_bytes);
+      memory.free_bytes < 0 ? "null" : std::to_string(memory.free_bytes),
+      use == nullptr ? 0 : use->used_bytes(), use == nullptr ? 0 : use->peak_bytes(),
+      limit_bytes == 0 ? "null" : std::to_string(limit_bytes));
 }
 
 }  // namespace
@@ -40,9 +45,11 @@ Result<std::string> DeviceSet::Describe(std::string_view name) const {
   TUTTI_RETURN_IF_ERROR(CheckThere(spec));
   const int index = spec.device_index.value_or(0);
   if (spec.device_type.value_or("CPU") == "GPU") {
-    TUTTI_ASSIGN_OR_RETURN(const auto properties, cuda()->Properties(PhysicalGpu(index)));
-    TUTTI_ASSIGN_OR_RETURN(const auto memory, cuda()->Memory(PhysicalGpu(index)));
-    return DescribeGpu(Format("GPU:{}", index), properties, memory);
+    const LogicalGpu gpu = LogicalGpus()[static_cast<size_t>(index)];
+    TUTTI_ASSIGN_OR_RETURN(const auto properties, cuda()->Properties(gpu.ordinal));
+    TUTTI_ASSIGN_OR_RETURN(const auto memory, cuda()->Memory(gpu.ordinal));
+    return DescribeGpu(Format("GPU:{}", index), properties, memory, gpu.ordinal,
+                       UseOf(index).get(), gpu.limit_bytes);
   }
   const uint64_t limit = account_ ? account_->limit_bytes() : 0;
   return Format(
@@ -56,7 +63,7 @@ std::string DeviceSet::DescribePlugins() const {
   const DevicePlugin* const plugin = cuda();
   return Format(
       "[{{\"name\": \"cuda\", \"file\": {}, \"devices\": {}, \"version\": {}, \"reason\": {}}}]",
-      JsonQuote(CudaFile()), num_gpus(),
+      JsonQuote(CudaFile()), VisibleGpus().size(),
       plugin == nullptr ? "null" : JsonQuote(plugin->api().version),
       why_no_cuda().ok() ? "null" : JsonQuote(why_no_cuda().message()));
 }

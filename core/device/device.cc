@@ -32,6 +32,10 @@ Result<Ref<DeviceSet>> DeviceSet::Create(int num_logical_cpus, MemoryAccount* ac
     return InvalidArgument("devices: {} logical CPUs; from 1 to {} are possible", num_logical_cpus,
                            kMaxLogicalCpus);
   }
+  if (options.logical_gpus < 1 || options.logical_gpus > kMaxLogicalCpus) {
+    return InvalidArgument("devices: {} logical GPUs of each GPU; from 1 to {} are possible",
+                           options.logical_gpus, kMaxLogicalCpus);
+  }
   return Ref<DeviceSet>::Adopt(new DeviceSet(num_logical_cpus, MakeRef<CpuAllocator>(account),
                                              Ref<MemoryAccount>::Retain(account), options));
 }
@@ -98,15 +102,47 @@ Result<Ref<Device>> DeviceSet::Find(const DeviceSpec& spec) const {
 }
 
 Ref<Device> DeviceSet::MakeGpu(int index) const {
-  const int ordinal = PhysicalGpu(index);
+  const LogicalGpu gpu = LogicalGpus()[static_cast<size_t>(index)];
   const DeviceId id{DeviceType::kGpu, index};
   std::lock_guard<std::mutex> lock(mutex_);
   const auto place = static_cast<size_t>(index);
   if (gpu_memories_.size() <= place) gpu_memories_.resize(place + 1);
   if (!gpu_memories_[place]) {
-    gpu_memories_[place] = MakeRef<GpuMemory>(GpuPlace{cuda_, ordinal, id});
+    gpu_memories_[place] = MakeRef<GpuMemory>(GpuPlace{
+        cuda_, gpu.ordinal, id, MakeRef<DeviceUse>(id.ToString(), gpu.limit_bytes)});
   }
   return MakeRef<Device>(id, gpu_memories_[place]);
+}
+
+Ref<DeviceUse> DeviceSet::UseOf(int index) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto place = static_cast<size_t>(index);
+  if (gpu_memories_.size() <= place || !gpu_memories_[place]) return nullptr;
+  return static_cast<const GpuMemory&>(*gpu_memories_[place]).place().use;
+}
+
+Result<DeviceMemory> DeviceSet::ReadMemory(std::string_view name) const {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, Find(name));
+  if (const GpuMemory* const gpu = GpuMemoryOf(*device)) {
+    const DeviceUse& use = *gpu->place().use;
+    return DeviceMemory{use.used_bytes(), use.peak_bytes()};
+  }
+  if (!account_) return DeviceMemory{};
+  return DeviceMemory{static_cast<int64_t>(account_->used_bytes()),
+                      static_cast<int64_t>(account_->peak_bytes())};
+}
+
+Status DeviceSet::ResetPeak(std::string_view name) const {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Device> device, Find(name));
+  if (const GpuMemory* const gpu = GpuMemoryOf(*device)) {
+    gpu->place().use->ResetPeak();
+    return OkStatus();
+  }
+  return InvalidArgument(
+             "device {}: the peak of the host's memory is that of the whole runtime and is not "
+             "reset; name a GPU",
+             device->short_name())
+      .With("device", device->short_name());
 }
 
 Result<Ref<Device>> DeviceSet::FindHost(std::string_view name) const {
@@ -137,7 +173,7 @@ Result<Ref<BufferAllocator>> DeviceSet::Pinned() const {
                     why_no_cuda().message());
   }
   return Ref<BufferAllocator>(MakeRef<PinnedAllocator>(
-      GpuPlace{cuda_, PhysicalGpu(0), DeviceId{DeviceType::kGpu, 0}}));
+      GpuPlace{cuda_, PhysicalGpu(0), DeviceId{DeviceType::kGpu, 0}, nullptr}));
 }
 
 std::vector<Ref<Device>> DeviceSet::ListDevices() const { return ListDevices(DeviceType::kCpu); }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@
 namespace tutti {
 
 class DevicePlugin;
+class DeviceUse;
 struct DeviceSpec;
 
 inline constexpr int kMaxLogicalCpus = 1024;
@@ -58,7 +60,18 @@ struct LogicalDevice {
   int64_t memory_limit_bytes = 0;  // 0: none
 };
 
+// The memory of a logical device, in bytes: what tensors take of it, and the most that they have
+// taken since the peak was reset.
+struct DeviceMemory {
+  int64_t used_bytes = 0;
+  int64_t peak_bytes = 0;
+};
+
 struct DeviceSetOptions {
+  // As how many logical GPUs each GPU is presented where nothing else was set (1 to
+  // kMaxLogicalCpus).
+  int logical_gpus = 1;
+
   // The CUDA plugin: a path, "" for the one beside the library, "none" for no GPUs. It is opened
   // when somebody asks for GPUs first.
   std::string cuda_plugin = "none";
@@ -104,10 +117,13 @@ class DeviceSet final : public RefCounted {
   std::vector<std::string> ListPhysicalNames(std::string_view type) const;
   // The physical device `name` ("CPU:0", "/physical_device:CPU:0") as exactly these logical ones.
   // NOT_FOUND for one that is not there, INVALID_ARGUMENT for none or too many, and for a memory
-  // limit of a CPU, UNIMPLEMENTED for a GPU.
+  // limit of a CPU, and for limits that are more than the GPU's memory together. The logical GPUs
+  // of one GPU share its memory and kernels, each with a stream and a limit of its own.
   Status SetLogicalDevices(std::string_view name, std::span<const LogicalDevice> logical);
   // As they were set; no value where they were not. Errors as above.
   Result<std::optional<size_t>> NumLogicalDevices(std::string_view name) const;
+  // The limit of one of them; OUT_OF_RANGE for one that was not set.
+  Result<int64_t> LogicalMemoryLimit(std::string_view name, int64_t index) const;
   // Which physical devices of `type` (all: "") are used. NOT_FOUND and INVALID_ARGUMENT for names
   // that are not there or of another type, and for none of the CPUs: the host cannot be hidden.
   Status SetVisible(std::string_view type, std::span<const std::string> names);
@@ -127,6 +143,13 @@ class DeviceSet final : public RefCounted {
   // of a GPU that this process has not used is null. Errors as of `Find`.
   Result<std::string> Describe(std::string_view name) const;
 
+  // What the tensors of a device take; of a CPU what the environment's account counts. Errors as of
+  // `Find`.
+  Result<DeviceMemory> ReadMemory(std::string_view name) const;
+  // From now on the peak is what is used now. INVALID_ARGUMENT for a CPU, whose account is the
+  // environment's.
+  Status ResetPeak(std::string_view name) const;
+
   // The plugins that this environment would use, as a JSON list of objects: name, file, devices,
   // version (null when it is not opened) and reason (why it has no devices; null when it has).
   std::string DescribePlugins() const;
@@ -139,13 +162,23 @@ class DeviceSet final : public RefCounted {
   DeviceSet(int num_logical_cpus, Ref<BufferAllocator> cpu_allocator, Ref<MemoryAccount> account,
             const DeviceSetOptions& options);
   ~DeviceSet() override;
-  int num_gpus() const;  // that are visible
+  // A GPU as programs name it: CUDA's number, and the limit of its memory (0: none).
+  struct LogicalGpu {
+    int ordinal = 0;
+    int64_t limit_bytes = 0;
+  };
+  // In the order of their indices.
+  std::vector<LogicalGpu> LogicalGpus() const;
+  std::vector<int> VisibleGpus() const;  // as CUDA numbers them
+  int num_gpus() const;                  // that programs can name
   int num_physical_gpus() const;
   // Logical CPUs that are listed, and that are there.
   int num_listed_cpus() const;
   int num_cpus() const;
-  // Of the visible GPU with this number.
+  // CUDA's number of GPU:index.
   int PhysicalGpu(int index) const;
+  // What counts its memory; null before it has been found.
+  Ref<DeviceUse> UseOf(int index) const;
   Ref<Device> MakeGpu(int index) const;
   // From now on the configuration is fixed.
   void Start() const;
@@ -170,6 +203,7 @@ class DeviceSet final : public RefCounted {
   int task_ = 0;
   std::optional<int> logical_cpus_;  // as they were set
   std::optional<std::vector<int>> visible_gpus_;
+  std::map<int, std::vector<LogicalDevice>> logical_gpus_;  // as they were set, by CUDA's number
   // Those of the GPUs that have been found, by their numbers here.
   mutable std::vector<Ref<BufferAllocator>> gpu_memories_;
 };

@@ -1,5 +1,7 @@
 // What physical devices are presented as, which of them are used, and where scopes place things.
 #include <algorithm>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "core/base/error.h"
@@ -38,6 +40,21 @@ Status CheckType(std::string_view type, std::string_view what) {
   if (type.empty() || type == kCpu || type == kGpu) return OkStatus();
   return InvalidArgument("{}: {} is no type of device; expected CPU, GPU or nothing for both", what,
                          Quote(type));
+}
+
+// Whether the limits of a GPU's logical devices fit into its memory.
+Status CheckLimits(const DevicePlugin& plugin, int ordinal, std::span<const LogicalDevice> logical,
+                   std::string_view what) {
+  TUTTI_ASSIGN_OR_RETURN(const auto properties, plugin.Properties(ordinal));
+  uint64_t sum = 0;
+  for (const LogicalDevice& part : logical) {
+    sum += std::min(static_cast<uint64_t>(part.memory_limit_bytes), uint64_t{1} << 52);
+  }
+  if (sum <= static_cast<uint64_t>(properties.memory_bytes)) return OkStatus();
+  return InvalidArgument(
+      "{}: the memory limits of the {} logical devices are {} bytes together, and GPU:{} has {}; "
+      "set smaller ones, or none",
+      what, logical.size(), sum, ordinal, properties.memory_bytes);
 }
 
 std::string PhysicalName(std::string_view type, int index) {
@@ -107,17 +124,36 @@ int DeviceSet::num_physical_gpus() const {
   return plugin == nullptr ? 0 : plugin->num_devices();
 }
 
-int DeviceSet::num_gpus() const {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (visible_gpus_) return static_cast<int>(visible_gpus_->size());
-  }
-  return num_physical_gpus();
+std::vector<int> DeviceSet::VisibleGpus() const {
+  const int count = num_physical_gpus();
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (visible_gpus_) return *visible_gpus_;
+  std::vector<int> all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
-int DeviceSet::PhysicalGpu(int index) const {
+std::vector<DeviceSet::LogicalGpu> DeviceSet::LogicalGpus() const {
+  std::vector<LogicalGpu> gpus;
+  const std::vector<int> visible = VisibleGpus();
   std::lock_guard<std::mutex> lock(mutex_);
-  return visible_gpus_ ? (*visible_gpus_)[static_cast<size_t>(index)] : index;
+  for (const int ordinal : visible) {
+    const auto set = logical_gpus_.find(ordinal);
+    if (set == logical_gpus_.end()) {
+      gpus.insert(gpus.end(), static_cast<size_t>(options_.logical_gpus), LogicalGpu{ordinal, 0});
+      continue;
+    }
+    for (const LogicalDevice& part : set->second) {
+      gpus.push_back(LogicalGpu{ordinal, part.memory_limit_bytes});
+    }
+  }
+  return gpus;
+}
+
+int DeviceSet::num_gpus() const { return static_cast<int>(LogicalGpus().size()); }
+
+int DeviceSet::PhysicalGpu(int index) const {
+  return LogicalGpus()[static_cast<size_t>(index)].ordinal;
 }
 
 int DeviceSet::num_listed_cpus() const {
@@ -161,8 +197,19 @@ Status DeviceSet::SetLogicalDevices(std::string_view name,
     }
   }
   if (device.type == kGpu) {
-    return Unimplemented(
-        "{}: a GPU is one logical device so far; leave {} as it is", kWhat, Quote(name));
+    TUTTI_RETURN_IF_ERROR(CheckLimits(*cuda(), device.index, logical, kWhat));
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto set = logical_gpus_.find(device.index);
+    const auto is_same = [](const LogicalDevice& one, const LogicalDevice& other) {
+      return one.memory_limit_bytes == other.memory_limit_bytes;
+    };
+    if (set != logical_gpus_.end() && std::equal(set->second.begin(), set->second.end(),
+                                                 logical.begin(), logical.end(), is_same)) {
+      return OkStatus();
+    }
+    TUTTI_RETURN_IF_ERROR(CheckNotStarted(kWhat));
+    logical_gpus_[device.index].assign(logical.begin(), logical.end());
+    return OkStatus();
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const auto count = static_cast<int>(logical.size());
@@ -177,8 +224,27 @@ Result<std::optional<size_t>> DeviceSet::NumLogicalDevices(std::string_view name
       const PhysicalDevice device,
       ReadPhysical(name, num_physical_gpus(), "get_logical_device_configuration"));
   std::lock_guard<std::mutex> lock(mutex_);
-  if (device.type == kGpu || !logical_cpus_) return std::optional<size_t>();
+  if (device.type == kGpu) {
+    const auto set = logical_gpus_.find(device.index);
+    return set == logical_gpus_.end() ? std::optional<size_t>()
+                                      : std::optional<size_t>(set->second.size());
+  }
+  if (!logical_cpus_) return std::optional<size_t>();
   return std::optional<size_t>(static_cast<size_t>(*logical_cpus_));
+}
+
+Result<int64_t> DeviceSet::LogicalMemoryLimit(std::string_view name, int64_t index) const {
+  constexpr const char* kWhat = "get_logical_device_configuration";
+  TUTTI_ASSIGN_OR_RETURN(const PhysicalDevice device,
+                         ReadPhysical(name, num_physical_gpus(), kWhat));
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<size_t> count, NumLogicalDevices(name));
+  if (index < 0 || index >= static_cast<int64_t>(count.value_or(0))) {
+    return OutOfRange("{}: logical device {} of {}, which was set to be {}", kWhat, index,
+                      Quote(name), count ? std::to_string(*count) : "none");
+  }
+  if (device.type == kCpu) return 0;
+  std::lock_guard<std::mutex> lock(mutex_);
+  return logical_gpus_.at(device.index)[static_cast<size_t>(index)].memory_limit_bytes;
 }
 
 Status DeviceSet::SetVisible(std::string_view type, std::span<const std::string> names) {
@@ -221,8 +287,7 @@ std::vector<std::string> DeviceSet::ListVisibleNames(std::string_view type) cons
   std::vector<std::string> names;
   if (type.empty() || type == kCpu) names.push_back(PhysicalName(kCpu, 0));
   if (type.empty() || type == kGpu) {
-    const int count = num_gpus();
-    for (int i = 0; i < count; ++i) names.push_back(PhysicalName(kGpu, PhysicalGpu(i)));
+    for (const int ordinal : VisibleGpus()) names.push_back(PhysicalName(kGpu, ordinal));
   }
   return names;
 }

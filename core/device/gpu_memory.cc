@@ -13,12 +13,14 @@ namespace {
 class GpuBuffer final : public DeviceBuffer {
  public:
   // Memory of our own, given back on `stream`; or another library's, which `keeper` keeps alive.
+  // `use` (may be null) has counted the bytes.
   GpuBuffer(void* data, size_t bytes, Ref<GpuStream> stream, bool owned,
-            Ref<const RefCounted> keeper)
+            Ref<const RefCounted> keeper, Ref<DeviceUse> use = nullptr)
       : DeviceBuffer(data, bytes),
         stream_(std::move(stream)),
         owned_(owned),
-        keeper_(std::move(keeper)) {}
+        keeper_(std::move(keeper)),
+        use_(std::move(use)) {}
 
   const Ref<GpuStream>& stream() const { return stream_; }
   bool is_foreign() const { return !owned_; }
@@ -35,13 +37,16 @@ class GpuBuffer final : public DeviceBuffer {
  private:
   ~GpuBuffer() override {
     // What fails here has failed before, and was reported to whoever waited for it.
-    if (owned_) (void)DevicePlugin::Taken(api().release_on_stream(stream_->raw(), data()));
+    if (!owned_) return;
+    (void)DevicePlugin::Taken(api().release_on_stream(stream_->raw(), data()));
+    if (use_) use_->Unreserve(static_cast<int64_t>(bytes()));
   }
   const tutti_plugin_api& api() const { return stream_->place().api(); }
 
   const Ref<GpuStream> stream_;
   const bool owned_;
   const Ref<const RefCounted> keeper_;
+  const Ref<DeviceUse> use_;
 };
 
 const GpuBuffer* GpuBufferOf(const Tensor& tensor) {
@@ -152,39 +157,66 @@ Result<Ref<Buffer>> GpuMemory::Allocate(size_t bytes, bool zeroed) {
 
 Result<Ref<Buffer>> GpuMemory::AllocateOn(const Ref<GpuStream>& stream, size_t bytes,
                                           bool zeroed) {
+  return AllocateBy(*stream, stream, bytes, zeroed);
+}
+
+Result<Ref<Buffer>> GpuMemory::AllocateBy(const GpuStream& by, const Ref<GpuStream>& owner,
+                                          size_t bytes, bool zeroed) {
   bytes = std::max<size_t>(bytes, 1);
+  const Ref<DeviceUse>& use = place_.use;
+  if (use) TUTTI_RETURN_IF_ERROR(use->Reserve(static_cast<int64_t>(bytes)));
   void* memory = nullptr;
-  TUTTI_RETURN_IF_ERROR(
-      DevicePlugin::Taken(place_.api().allocate_on_stream(stream->raw(), bytes, &memory)));
-  Ref<Buffer> buffer = MakeRef<GpuBuffer>(memory, bytes, stream, true, nullptr);
+  Status allocated =
+      DevicePlugin::Taken(place_.api().allocate_on_stream(by.raw(), bytes, &memory));
+  if (!allocated.ok()) {
+    if (use) use->Unreserve(static_cast<int64_t>(bytes));
+    return allocated;
+  }
+  Ref<Buffer> buffer = MakeRef<GpuBuffer>(memory, bytes, owner, true, nullptr, use);
   if (zeroed) {
     TUTTI_RETURN_IF_ERROR(
-        DevicePlugin::Taken(place_.api().fill(stream->raw(), memory, 0, bytes)));
+        DevicePlugin::Taken(place_.api().fill(by.raw(), memory, 0, bytes)));
   }
   return buffer;
 }
 
 Result<Ref<Tensor>> GpuMemory::Create(DType dtype, const Shape& shape, bool zeroed,
                                       const Ref<GpuStream>& stream) {
+  Ref<GpuStream> owner = stream;
+  if (!owner) {
+    TUTTI_ASSIGN_OR_RETURN(owner, this->stream());
+  }
+  return CreateBy(*owner, owner, dtype, shape, zeroed);
+}
+
+Result<Ref<Tensor>> GpuMemory::CreateBy(const Ref<GpuStream>& by, DType dtype,
+                                        const Shape& shape) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<GpuStream> own, stream());
+  return CreateBy(*by, own, dtype, shape, false);
+}
+
+Result<Ref<Tensor>> GpuMemory::CreateBy(const GpuStream& by, const Ref<GpuStream>& owner,
+                                        DType dtype, const Shape& shape, bool zeroed) {
   if (dtype == DType::kBytes) {
     return InvalidArgument("tensor bytes{}: byte strings stay on the host; a GPU takes numbers and "
                            "bool",
                            shape.ToString());
   }
-  // One stream's, as an allocator.
-  class OnStream final : public BufferAllocator {
+  // Two streams', as an allocator.
+  class OfStreams final : public BufferAllocator {
    public:
-    OnStream(GpuMemory& memory, const Ref<GpuStream>& stream) : memory_(memory), stream_(stream) {}
+    OfStreams(GpuMemory& memory, const GpuStream& by, const Ref<GpuStream>& owner)
+        : memory_(memory), by_(by), owner_(owner) {}
     Result<Ref<Buffer>> Allocate(size_t bytes, bool zeroed) override {
-      return stream_ ? memory_.AllocateOn(stream_, bytes, zeroed)
-                     : memory_.Allocate(bytes, zeroed);
+      return memory_.AllocateBy(by_, owner_, bytes, zeroed);
     }
 
    private:
     GpuMemory& memory_;
-    const Ref<GpuStream>& stream_;
+    const GpuStream& by_;
+    const Ref<GpuStream>& owner_;
   };
-  const Ref<OnStream> allocator = MakeRef<OnStream>(*this, stream);
+  const Ref<OfStreams> allocator = MakeRef<OfStreams>(*this, by, owner);
   TensorOptions options;
   options.zeroed = zeroed;
   options.allocator = allocator.get();

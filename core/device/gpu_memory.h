@@ -34,11 +34,18 @@ class GpuMemory final : public BufferAllocator {
   // On the device's stream; RESOURCE_EXHAUSTED names what was asked for and what is free.
   Result<Ref<Buffer>> Allocate(size_t bytes, bool zeroed) override;
   Result<Ref<Buffer>> AllocateOn(const Ref<GpuStream>& stream, size_t bytes, bool zeroed);
+  // ... by the work of `by`; the memory is `owner`'s.
+  Result<Ref<Buffer>> AllocateBy(const GpuStream& by, const Ref<GpuStream>& owner, size_t bytes,
+                                 bool zeroed);
 
   // A tensor of this device; on the device's stream when `stream` is null. INVALID_ARGUMENT for
   // byte strings, which stay on the host.
   Result<Ref<Tensor>> Create(DType dtype, const Shape& shape, bool zeroed,
                              const Ref<GpuStream>& stream = nullptr);
+  // ... of the device's stream, allocated by the work of another one of this device, `by`: whoever
+  // asks for it makes the device's stream wait for that work before anybody uses the tensor or
+  // gives it up.
+  Result<Ref<Tensor>> CreateBy(const Ref<GpuStream>& by, DType dtype, const Shape& shape);
   // A tensor over memory of another library's on this device, which `keeper` keeps alive (may be
   // null). As Tensor::Wrap; work of ours on it is done when it is given up.
   Result<Ref<Tensor>> Wrap(void* data, size_t bytes, DType dtype, const Shape& shape,
@@ -48,6 +55,8 @@ class GpuMemory final : public BufferAllocator {
 
  private:
   ~GpuMemory() override = default;
+  Result<Ref<Tensor>> CreateBy(const GpuStream& by, const Ref<GpuStream>& owner, DType dtype,
+                               const Shape& shape, bool zeroed);
 
   const GpuPlace place_;
   std::mutex mutex_;  // guards stream_

@@ -7,6 +7,27 @@
 
 namespace tutti {
 
+Status DeviceUse::Reserve(int64_t bytes) {
+  int64_t used = used_.load();
+  do {
+    if (limit_bytes_ != 0 && (bytes > limit_bytes_ || used > limit_bytes_ - bytes)) {
+      return ResourceExhausted(
+                 "{}: {} bytes of its memory were asked for, {} of its limit of {} are in use; use "
+                 "smaller batches, hold fewer tensors or raise the memory_limit of the logical "
+                 "device",
+                 name_, bytes, used, limit_bytes_)
+          .With("device", name_)
+          .With("requested_bytes", bytes)
+          .With("used_bytes", used)
+          .With("limit_bytes", limit_bytes_);
+    }
+  } while (!used_.compare_exchange_weak(used, used + bytes));
+  int64_t peak = peak_.load();
+  while (peak < used + bytes && !peak_.compare_exchange_weak(peak, used + bytes)) {
+  }
+  return OkStatus();
+}
+
 GpuStream::GpuStream(const GpuPlace& place, tutti_plugin_stream* stream)
     : place_(place), device_name_(place.id.ToString()), stream_(stream) {}
 

@@ -10,8 +10,10 @@
 
 #include <tutti/plugin.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "core/base/call_options.h"
 #include "core/base/clock.h"
@@ -22,11 +24,40 @@
 
 namespace tutti {
 
-// A GPU of an environment: as the environment numbers it, and as CUDA does.
+// What the tensors of one logical GPU take of its memory. Threads: any.
+class DeviceUse final : public RefCounted {
+ public:
+  // limit_bytes 0: no limit but the device's memory.
+  DeviceUse(std::string name, int64_t limit_bytes)
+      : name_(std::move(name)), limit_bytes_(limit_bytes) {}
+
+  // RESOURCE_EXHAUSTED with what was asked for, what is used and the limit; nothing is counted
+  // then.
+  Status Reserve(int64_t bytes);
+  void Unreserve(int64_t bytes) { used_.fetch_sub(bytes); }
+
+  int64_t used_bytes() const { return used_.load(); }
+  int64_t peak_bytes() const { return peak_.load(); }
+  int64_t limit_bytes() const { return limit_bytes_; }
+  // The peak is what is used now.
+  void ResetPeak() { peak_.store(used_.load()); }
+
+ private:
+  ~DeviceUse() override = default;
+
+  const std::string name_;
+  const int64_t limit_bytes_;
+  std::atomic<int64_t> used_{0};
+  std::atomic<int64_t> peak_{0};
+};
+
+// A GPU of an environment: as the environment numbers it, and as CUDA does. Several logical GPUs
+// may share one of CUDA's, and its memory.
 struct GpuPlace {
   Ref<DevicePlugin> plugin;
   int ordinal = 0;
   DeviceId id;
+  Ref<DeviceUse> use;  // null: nobody counts
 
   const tutti_plugin_api& api() const { return plugin->api(); }
 };

@@ -80,6 +80,7 @@ Status Runtime::Start(const RuntimeOptions& options) {
   TUTTI_RETURN_IF_ERROR(settings_.Load(options.settings, &VariableOfProcess, disk()));
   const auto devices = static_cast<int>(settings_.Number("logical_cpu_devices"));
   DeviceSetOptions device_options;
+  device_options.logical_gpus = static_cast<int>(settings_.Number("logical_gpu_devices"));
   TUTTI_ASSIGN_OR_RETURN(device_options.cuda_plugin, settings_.Text("cuda_plugin"));
   // The log is the world's, which outlives the devices.
   device_options.log = [log = &log()](LogLevel level, std::string_view line) {

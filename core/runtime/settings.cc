@@ -35,6 +35,8 @@ constexpr SettingInfo kSettings[] = {
      "debug, info, warning, error or off"},
     {"logical_cpu_devices", SettingKind::kCount, "1", 1, 1024, true,
      "how many CPU devices are listed"},
+    {"logical_gpu_devices", SettingKind::kCount, "1", 1, 1024, true,
+     "as how many GPU devices, which share its memory, each GPU is presented"},
     {"memory_limit", SettingKind::kBytes, "none", 0, 0, false,
      "bytes that tensors and buffers of the runtime may take"},
     {"replicas", SettingKind::kCount, "0", 0, 1024, false,

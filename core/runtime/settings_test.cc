@@ -56,6 +56,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"join_warning\": {\"value\": \"10s\", \"source\": \"default\"}, "
             "\"log_level\": {\"value\": \"error\", \"source\": \"file\"}, "
             "\"logical_cpu_devices\": {\"value\": \"4\", \"source\": \"argument\"}, "
+            "\"logical_gpu_devices\": {\"value\": \"1\", \"source\": \"default\"}, "
             "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}, "
             "\"replicas\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"reproducible\": {\"value\": \"0\", \"source\": \"default\"}, "

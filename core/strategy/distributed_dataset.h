@@ -53,8 +53,10 @@ enum class Rebatch : int32_t { kCeil = 1, kEven = 2 };
 enum class InputReplication : int32_t { kPerWorker = 1, kPerReplica = 2 };
 
 // A thread makes steps ahead, from the first Next on: the buffer of one element for each replica,
-// and behind a rebatch the N slices (one step) that it adds. The buffers of CPUs lie in the memory
-// of the host either way, so that without prefetch_to_device only the first of the two is left.
+// and behind a rebatch the N slices (one step) that it adds. Replicas on GPUs get their parts there
+// with prefetch_to_device of kPerWorker: copied from pinned memory while the step before runs; else
+// in the host's memory, where the buffers of CPUs lie either way. Without prefetch_to_device only
+// the first of the two buffers is left.
 // Pipelines of kPerReplica have a buffer and a thread each, and none for datasets on their devices.
 struct InputOptions {
   Rebatch rebatch = Rebatch::kCeil;

@@ -38,12 +38,13 @@ void NotTaken(LocalStep* local) {
 
 DistributedIterator::DistributedIterator(Ref<const DistributedDataset> dataset,
                                          std::vector<Ref<Iterator>> sources,
-                                         std::unique_ptr<TeamChannel> team)
+                                         std::unique_ptr<TeamChannel> team, Stagings stagings)
     : Closable(Ref<Environment>::Retain(&dataset->strategy()->environment()), kWhat),
       dataset_(std::move(dataset)),
       team_(std::move(team)),
       closing_(MakeRef<Cancellation>()),
       steps_ahead_(dataset_->steps_ahead()),
+      stagings_(std::move(stagings)),
       maker_(dataset_->plan(), std::move(sources)) {
   ready_.reserve(steps_ahead_ + 2);  // one that is wanted, and what the thread's end leaves
 }
@@ -65,6 +66,16 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
     if (!created.ok()) break;
     sources.push_back(std::move(source).value());
   }
+  Stagings stagings(strategy.num_local_replicas());
+  const InputOptions& input = dataset->options();
+  if (input.prefetch_to_device && input.replication == InputReplication::kPerWorker) {
+    for (size_t i = 0; i < stagings.size() && created.ok(); ++i) {
+      if (strategy.device(i).id().is_cpu()) continue;
+      Result<std::unique_ptr<GpuStaging>> staging = GpuStaging::Create(strategy.device(i));
+      created = staging.status();
+      if (created.ok()) stagings[i] = std::move(staging).value();
+    }
+  }
   std::unique_ptr<TeamChannel> team;
   if (workers == nullptr) {
     TUTTI_RETURN_IF_ERROR(created);
@@ -76,7 +87,8 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
     TUTTI_RETURN_IF_ERROR(team->Renew(call));
   }
   Ref<DistributedIterator> iterator =
-      MakeRef<DistributedIterator>(std::move(dataset), std::move(sources), std::move(team));
+      MakeRef<DistributedIterator>(std::move(dataset), std::move(sources), std::move(team),
+                                   std::move(stagings));
   TUTTI_RETURN_IF_ERROR(iterator->Register());
   return iterator;
 }
@@ -150,6 +162,7 @@ Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
   const bool on_thread = steps_ahead_ > 0 || team_ != nullptr;
   TUTTI_RETURN_IF_ERROR(on_thread ? TakeStep(call, &step) : MakeStep(call, &step));
   TUTTI_RETURN_IF_ERROR(std::move(step.failure));
+  for (StagedValue& part : step.staged) TUTTI_RETURN_IF_ERROR(part.Arrive());
   return std::move(step.value);
 }
 
@@ -278,7 +291,7 @@ Status DistributedIterator::CompleteAlone(Step* step) {
   if (!step->failure.ok()) return OkStatus();
   maker_.Commit();
   if (local.parts.empty()) return OkStatus();
-  Result<Ref<Value>> value = Assemble(std::move(local.parts), local.rows);
+  Result<Ref<Value>> value = Assemble(std::move(local.parts), local.rows, &step->staged);
   if (value.ok()) {
     step->value = std::move(value).value();
   } else {
@@ -328,7 +341,7 @@ Status DistributedIterator::CompleteWithTeam(const CallOptions& call, Step* step
     step->failure = NothingOfSpec().status();
     if (!step->failure.ok()) return OkStatus();
   }
-  Result<Ref<Value>> value = Assemble(std::move(local.parts), rows);
+  Result<Ref<Value>> value = Assemble(std::move(local.parts), rows, &step->staged);
   if (value.ok()) {
     step->value = std::move(value).value();
   } else {
@@ -367,7 +380,8 @@ Result<Ref<Value>> DistributedIterator::NothingLike(const Value& part) const {
 }
 
 Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
-                                                 int64_t global_rows) const {
+                                                 int64_t global_rows,
+                                                 std::vector<StagedValue>* staged) {
   parts.resize(dataset_->strategy()->num_local_replicas());
   const auto is_there = [](const Ref<Value>& part) { return part.get() != nullptr; };
   if (!std::all_of(parts.begin(), parts.end(), is_there)) {
@@ -377,6 +391,17 @@ Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
     for (Ref<Value>& part : parts) {
       if (!part) part = nothing;
     }
+  }
+  // What it may wait for, the copy of the step before the last one, is short: only closing ends it,
+  // so that no step is lost.
+  const CallOptions closing{Deadline::Infinite(), closing_.get()};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!stagings_[i]) continue;
+    TUTTI_ASSIGN_OR_RETURN(
+        StagedValue sent,
+        stagings_[i]->Send(*parts[i], GpuWait{&closing, &environment().clock()}));
+    parts[i] = sent.value();
+    staged->push_back(std::move(sent));
   }
   return JoinStep(parts, kWhat, global_rows);
 }

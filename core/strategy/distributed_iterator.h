@@ -33,6 +33,7 @@
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "core/dataset/exec/iterator.h"
+#include "core/device/gpu_staging.h"
 #include "core/strategy/distributed_dataset.h"
 #include "core/strategy/step_maker.h"
 #include "core/strategy/team_channel.h"
@@ -76,10 +77,13 @@ class DistributedIterator final : public Closable {
     Ref<Value> value;  // null: the end, or a failure
     Status failure;
     LocalStep local;  // what it was made of, for Save
+    std::vector<StagedValue> staged;  // parts of the value that are on their way to GPUs
   };
 
+  // By local replica; null for one on a CPU, and for all without prefetch_to_device.
+  using Stagings = std::vector<std::unique_ptr<GpuStaging>>;
   DistributedIterator(Ref<const DistributedDataset> dataset, std::vector<Ref<Iterator>> sources,
-                      std::unique_ptr<TeamChannel> team);
+                      std::unique_ptr<TeamChannel> team, Stagings stagings);
   ~DistributedIterator() override;
   Status OnClose(const CallOptions& options) override;
 
@@ -112,8 +116,10 @@ class DistributedIterator final : public Closable {
   // What a replica without data gets, by the spec, and by another's part.
   Result<Ref<Value>> NothingOfSpec() const;
   Result<Ref<Value>> NothingLike(const Value& part) const;
-  // One value of the replicas' parts, filled up where a replica has none.
-  Result<Ref<Value>> Assemble(std::vector<Ref<Value>> parts, int64_t global_rows) const;
+  // One value of the replicas' parts, filled up where a replica has none; those of GPUs are on
+  // their way there.
+  Result<Ref<Value>> Assemble(std::vector<Ref<Value>> parts, int64_t global_rows,
+                              std::vector<StagedValue>* staged);
 
   Status SaveInto(StateWriter* writer, const CallOptions& call);
   Status RestoreFrom(std::string_view state, const CallOptions& call);
@@ -124,6 +130,7 @@ class DistributedIterator final : public Closable {
   const std::unique_ptr<TeamChannel> team_;  // null: one worker
   const Ref<Cancellation> closing_;
   const size_t steps_ahead_;
+  const Stagings stagings_;  // used by whoever makes steps
 
   // Of whoever makes steps: the thread while one is wanted, else the caller that is inside.
   StepMaker maker_;

@@ -1,8 +1,8 @@
 """The plugin's kernels on tensors and streams of other frameworks, without a copy between them.
 
-    frameworks.py LIBTUTTI_CUDA PLUGIN_H
+    frameworks.py LIBTUTTI_CUDA PLUGIN_H FRAMEWORK      FRAMEWORK: torch, cupy or jax
 
-Needs a GPU, and PyTorch, CuPy and JAX as far as they are there. Speaks to the plugin through
+Needs a GPU; ends with 77 where the framework is not installed. Speaks to the plugin through
 ctypes, as a host of the smallest kind; the order of the table's functions is read from the header.
 """
 
@@ -136,20 +136,21 @@ def with_jax(plugin):
     return jax.__version__
 
 
-def main(library, header):
+def main(library, header, framework):
     plugin = Plugin(library, header)
     if plugin.call("device_count", plugin.plugin, result=ctypes.c_int32) == 0:
         reason = plugin.call("why_no_device", plugin.plugin, result=ctypes.c_char_p)
         print("skipped:", reason.decode())
-        return
-    for name, check in (("PyTorch", with_torch), ("CuPy", with_cupy), ("JAX", with_jax)):
-        try:
-            version = check(plugin)
-        except ImportError as error:
-            print(f"{name}: skipped: {error}")
-            continue
-        print(f"{name} {version}: its tensors and streams are the plugin's")
+        return 77
+    check = {"torch": with_torch, "cupy": with_cupy, "jax": with_jax}[framework]
+    try:
+        version = check(plugin)
+    except ImportError as error:
+        print("skipped:", error)
+        return 77
+    print(f"  {framework} {version}: its tensors and streams are the plugin's")
+    return 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -27,7 +27,7 @@ class ListingTest(unittest.TestCase):
                          ("GPU:1", "GPU", "Fake device 1"))
         self.assertEqual(gpu["compute_capability"], (9, 0))
         self.assertEqual(gpu["memory"], {"total_bytes": 64 << 20, "free_bytes": None,
-                                         "used_bytes": 0, "peak_bytes": 0})
+                                         "used_bytes": 0, "peak_bytes": 0, "limit_bytes": None})
         self.assertEqual(gpu["uuid"], "02" * 16)
         cuda, = tutti.config.describe_plugins()
         self.assertEqual((cuda["name"], cuda["devices"], cuda["reason"]), ("cuda", 2, None))
@@ -57,9 +57,6 @@ class ListingTest(unittest.TestCase):
             config = tutti.config
             first, second = config.list_physical_devices("GPU")
             self.assertEqual(second, ("/physical_device:GPU:1", "GPU"))
-            with self.assertRaisesRegex(tutti.errors.UnimplementedError, "one logical device"):
-                config.set_logical_device_configuration(
-                    first, [config.LogicalDeviceConfiguration(memory_limit=16)])
             self.assertIsNone(config.get_logical_device_configuration(first))
             config.set_visible_devices([second], "GPU")
             self.assertEqual(config.get_visible_devices("GPU"), [second])
@@ -71,6 +68,42 @@ class ListingTest(unittest.TestCase):
             config.set_visible_devices([second], "GPU")  # changes nothing
             with self.assertRaisesRegex(RuntimeError, "in use already"):
                 config.set_visible_devices([first], "GPU")
+
+    def test_a_gpu_is_presented_as_several_that_share_its_memory(self):
+        with tutti.Runtime() as runtime, runtime.as_default():
+            config = tutti.config
+            first, second = config.list_physical_devices("GPU")
+            parts = [config.LogicalDeviceConfiguration(memory_limit=limit) for limit in (16, None)]
+            with self.assertRaisesRegex(ValueError, "are 83886080 bytes together, and GPU:0 has "
+                                                    "67108864; set smaller ones"):
+                config.set_logical_device_configuration(
+                    first, [config.LogicalDeviceConfiguration(memory_limit=80)])
+            config.set_logical_device_configuration(first, parts)
+            self.assertEqual(config.get_logical_device_configuration(first), parts)
+            self.assertIsNone(config.get_logical_device_configuration(second))
+            self.assertEqual(config.list_logical_devices("GPU"),
+                             [(f"/device:GPU:{i}", "GPU") for i in range(3)])
+            self.assertEqual([config.describe_device(f"GPU:{i}")["physical_device"]
+                              for i in range(3)], [first.name, first.name, second.name])
+            with tutti.device("GPU:1"):
+                held = tutti.Tensor([1.0, 2.0])
+            self.assertEqual(held.__dlpack_device__(), (2, 0))
+            self.assertEqual(config.get_memory_info("GPU:1"), {"current": 8, "peak": 8})
+            del held
+            self.assertEqual(config.get_memory_info("/device:GPU:1"), {"current": 0, "peak": 8})
+            config.reset_memory_stats("GPU:1")
+            self.assertEqual(config.get_memory_info("GPU:1"), {"current": 0, "peak": 0})
+            with self.assertRaisesRegex(ValueError, "name a GPU"):
+                config.reset_memory_stats("CPU:0")
+            self.assertEqual(set(config.get_memory_info("CPU:0")), {"current", "peak"})
+            with self.assertRaisesRegex(tutti.errors.ResourceExhaustedError,
+                                        "GPU:0: 20000000 bytes of its memory were asked for, 0 of "
+                                        "its limit of 16777216 are in use"):
+                tutti.Tensor.zeros([20000000], "int8", device="GPU:0")
+
+    def test_a_setting_presents_each_gpu_as_several(self):
+        with tutti.Runtime(logical_gpu_devices=2) as runtime, runtime.as_default():
+            self.assertEqual(tutti.config.list_devices("GPU"), [f"GPU:{i}" for i in range(4)])
 
     def test_what_is_placed_on_a_gpu_lies_there(self):
         with tutti.device("GPU:0"):

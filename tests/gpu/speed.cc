@@ -43,7 +43,7 @@ class GpuSpeed : public GpuKernels {
 
   void Print(const std::string& what, double bytes, double ms, double copy_rate) {
     const double rate = bytes / ms / 1e6;
-    std::printf("%-44s %9.3f ms %8.0f GB/s %6.1f %% of the copy\n", what.c_str(), ms, rate,
+    std::printf("  %-44s %9.3f ms %8.0f GB/s %6.1f %% of the copy\n", what.c_str(), ms, rate,
                 100 * rate / copy_rate);
   }
 
@@ -154,7 +154,7 @@ TEST_F(GpuSpeed, CopiesFromAndToTheHost) {
                                    {"pageable", pageable.data()}}) {
     const double in = copy(TUTTI_PLUGIN_HOST_TO_DEVICE, host);
     const double out = copy(TUTTI_PLUGIN_DEVICE_TO_HOST, host);
-    std::printf("256 MiB of %s memory: to the device %.1f GB/s, back %.1f GB/s\n", name,
+    std::printf("  256 MiB of %s memory: to the device %.1f GB/s, back %.1f GB/s\n", name,
                 kBytes / in / 1e6, kBytes / out / 1e6);
   }
   GPU_OK(api().release_pinned(handle(), 0, pinned));
@@ -172,7 +172,7 @@ TEST_F(GpuSpeed, WhatCallsCost) {
     GPU_OK(api().wait_for_stream(stream_, nullptr));
     const std::chrono::duration<double, std::micro> submit = called - began;
     const std::chrono::duration<double, std::micro> all = steady_clock::now() - began;
-    std::printf("%-36s %6.2f us a call, %6.2f us with its end\n", what, submit.count() / times,
+    std::printf("  %-36s %6.2f us a call, %6.2f us with its end\n", what, submit.count() / times,
                 all.count() / times);
   };
   for (int round = 0; round < 2; ++round) {

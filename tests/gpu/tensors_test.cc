@@ -5,12 +5,15 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/device/device.h"
 #include "core/device/gpu_memory.h"
+#include "core/device/gpu_staging.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/dlpack.h"
 #include "core/tensor/dlpack_abi.h"
+#include "core/tensor/value.h"
 #include "tests/gpu/gpu_testing.h"
 
 namespace tutti::gpu {
@@ -194,6 +197,76 @@ TEST_F(GpuTensors, StreamsOfTheCallersDoTheWork) {
               HasSubstr("belongs to another device"));
 }
 
+TEST_F(GpuTensors, OfLogicalGpusShareOnesMemoryWithinTheirLimits) {
+  const int64_t total = devices_->cuda()->Properties(0).value().memory_bytes;
+  const LogicalDevice two[] = {{.memory_limit_bytes = 8 << 20}, {}};
+  const LogicalDevice large[] = {{.memory_limit_bytes = total}, {.memory_limit_bytes = 1}};
+  const Status refused = devices_->SetLogicalDevices("GPU:0", large);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.ToString(), HasSubstr(Format("2 logical devices are {} bytes together, and "
+                                                   "GPU:0 has {}", total + 1, total)));
+  EXPECT_EQ(devices_->NumLogicalDevices("GPU:0").value(), std::nullopt);
+  const size_t others = devices_->ListPhysicalNames("GPU").size() - 1;
+  GPU_OK(devices_->SetLogicalDevices("/physical_device:GPU:0", two));
+  EXPECT_EQ(devices_->NumLogicalDevices("GPU:0").value(), 2u);
+  EXPECT_EQ(devices_->LogicalMemoryLimit("GPU:0", 0).value(), 8 << 20);
+  EXPECT_EQ(devices_->LogicalMemoryLimit("GPU:0", 1).value(), 0);
+  EXPECT_EQ(devices_->LogicalMemoryLimit("GPU:0", 2).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(devices_->ListNames("GPU").size(), 2 + others);
+  EXPECT_EQ(devices_->SetLogicalDevices("GPU:0", large).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(devices_->SetLogicalDevices("GPU:0", {two, 1}).code(),
+            StatusCode::kFailedPrecondition);
+
+  // Two devices by their names, one by its memory; a copy between them is a copy all the same.
+  const Ref<Tensor> numbers = Numbers(1000);
+  const Ref<Tensor> first = CopyToGpu(*numbers, Memory(0)).value();
+  Ref<Tensor> second = CopyToGpu(*first, Memory(1)).value();
+  EXPECT_EQ(second->device().ToString(), "GPU:1");
+  EXPECT_EQ(DeviceBufferOf(*second)->ordinal(), 0);
+  EXPECT_NE(second->address(), first->address());
+  EXPECT_NE(StreamOf(*second)->handle(), StreamOf(*first)->handle());
+  EXPECT_TRUE(CopyToCpu(*second).value()->ContentsEqual(*numbers));
+  EXPECT_EQ(devices_->FindGpuByOrdinal(0).value()->short_name(), "GPU:0");
+  if (others > 0) {
+    EXPECT_EQ(Memory(2).place().ordinal, 1);
+  }
+
+  // Each counts its own.
+  EXPECT_EQ(devices_->ReadMemory("GPU:1").value().used_bytes, 4000);
+  second.reset();
+  EXPECT_EQ(devices_->ReadMemory("GPU:1").value().used_bytes, 0);
+  EXPECT_EQ(devices_->ReadMemory("GPU:1").value().peak_bytes, 4000);
+  GPU_OK(devices_->ResetPeak("GPU:1"));
+  EXPECT_EQ(devices_->ReadMemory("GPU:1").value().peak_bytes, 0);
+  EXPECT_EQ(devices_->ReadMemory("GPU:0").value().peak_bytes, 4000);
+  EXPECT_THAT(devices_->ResetPeak("CPU:0").ToString(), HasSubstr("name a GPU"));
+  EXPECT_THAT(devices_->Describe("GPU:0").value(),
+              HasSubstr("\"used_bytes\": 4000, \"peak_bytes\": 4000, \"limit_bytes\": 8388608"));
+
+  // The limit holds for one and not for the other, and nothing is lost.
+  const Status full = Memory(0).Create(DType::kInt8, Shape({8 << 20}), false).status();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(full.ToString(), HasSubstr("GPU:0: 8388608 bytes of its memory were asked for, 4000 "
+                                         "of its limit of 8388608 are in use"));
+  GPU_OK(Memory(1).Create(DType::kInt8, Shape({8 << 20}), false));
+  EXPECT_EQ(devices_->ReadMemory("GPU:0").value().used_bytes, 4000);
+}
+
+TEST_F(GpuTensors, OfEachGpuAsManyLogicalOnesAsTheOptionSays) {
+  DeviceSetOptions options;
+  options.cuda_plugin = PluginPath();
+  options.logical_gpus = 3;
+  devices_ = DeviceSet::Create(1, nullptr, options).value();
+  const size_t there = devices_->ListPhysicalNames("GPU").size();
+  EXPECT_EQ(devices_->ListVisibleNames("GPU").size(), there);
+  EXPECT_EQ(devices_->ListNames("GPU").size(), 3 * there);
+  EXPECT_EQ(Memory(2).place().ordinal, 0);
+  EXPECT_THAT(devices_->Find(Format("GPU:{}", 3 * there)).status().ToString(),
+              HasSubstr(Format("and GPU:0 to GPU:{}", 3 * there - 1)));
+  options.logical_gpus = 0;
+  EXPECT_EQ(DeviceSet::Create(1, nullptr, options).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(GpuTensors, GoByDlpackWithTheReceiversStream) {
   const Ref<Tensor> numbers = Numbers(6);
   Ref<Tensor> there = CopyToGpu(*numbers, Memory(0)).value();
@@ -217,6 +290,117 @@ TEST_F(GpuTensors, GoByDlpackWithTheReceiversStream) {
     EXPECT_TRUE(CopyToCpu(*back).value()->ContentsEqual(*numbers));
   }
   EXPECT_THAT(devices_->FindGpuByOrdinal(9).status().ToString(), HasSubstr("CUDA's device 9"));
+}
+
+class GpuPrefetch : public GpuTensors {
+ protected:
+  void SetUp() override {
+    GpuTensors::SetUp();
+    if (!IsSkipped()) Begin();
+  }
+  void TearDown() override {
+    gpu_.reset();
+    GpuTensors::TearDown();
+  }
+  void Begin() { gpu_ = devices_->Find("GPU:0").value(); }
+  // The same fake GPU with a fault.
+  void Begin(const fake::Machine& machine) {
+    gpu_.reset();
+    devices_.reset();
+    FakeFunction<fake::SetMachine>(fake::kSetMachine)(&machine);
+    DeviceSetOptions options;
+    options.cuda_plugin = PluginPath();
+    devices_ = DeviceSet::Create(1, nullptr, options).value();
+    Begin();
+  }
+  static Ref<Value> Batch(int64_t count) {
+    const Ref<Tensor> matrix = Numbers(2 * count)->Reshape(std::vector<int64_t>{count, 2}).value();
+    return Value::Dict({{"image", Value::OfTensor(matrix)},
+                        {"name", Value::OfTensor(Tensor::Bytes("seven"))},
+                        {"second", Value::OfTensor(matrix->SliceAxis(1, 1, 2).value())},
+                        {"why", Value::None()}})
+        .value();
+  }
+  static const Tensor& At(const StagedValue& staged, const char* key) {
+    return staged.value()->Find(key).value()->leaf().tensor();
+  }
+
+  Ref<Device> gpu_;
+};
+
+TEST_F(GpuPrefetch, ValuesGoThereWhileOthersAreWritten) {
+  const std::unique_ptr<GpuStaging> staging = GpuStaging::Create(*gpu_).value();
+  const Ref<GpuStream> own = Memory(0).stream().value();
+  std::vector<StagedValue> sent;
+  for (int64_t count : {3, 300, 0, 4}) {
+    const Ref<Value> batch = Batch(count);
+    sent.push_back(staging->Send(*batch).value());
+    // It has been read.
+    Tensor& image = const_cast<Tensor&>(batch->Find("image").value()->leaf().tensor());
+    for (int32_t& number : image.mutable_span<int32_t>()) number = -1;
+  }
+  int64_t count[] = {3, 300, 0, 4};
+  for (size_t i = 0; i < sent.size(); ++i) {
+    GPU_OK(sent[i].Arrive());
+    GPU_OK(sent[i].Arrive());  // once is enough
+    const Ref<Value> batch = Batch(count[i]);
+    EXPECT_EQ(At(sent[i], "image").device().ToString(), "GPU:0");
+    EXPECT_EQ(StreamOf(At(sent[i], "image")), own.get());
+    for (const char* key : {"image", "second"}) {
+      EXPECT_TRUE(CopyToCpu(At(sent[i], key)).value()->ContentsEqual(
+          batch->Find(key).value()->leaf().tensor()))
+          << i << " " << key;
+    }
+    EXPECT_EQ(At(sent[i], "name").ToString(), Tensor::Bytes("seven")->ToString());
+    EXPECT_TRUE(sent[i].value()->Find("why").value()->leaf().is_none());
+    // What lies there already stays.
+    StagedValue again = staging->Send(*sent[i].value()).value();
+    EXPECT_EQ(At(again, "image").address(), At(sent[i], "image").address());
+  }
+  EXPECT_EQ(devices_->ReadMemory("GPU:0").value().used_bytes, (3 + 300 + 4) * 12 + 2);
+  sent.clear();
+  EXPECT_EQ(devices_->ReadMemory("GPU:0").value().used_bytes, 0);
+  // One that nobody waits for goes back, too.
+  { const StagedValue unused = staging->Send(*Batch(5)).value(); }
+  EXPECT_EQ(devices_->ReadMemory("GPU:0").value().used_bytes, 0);
+  EXPECT_THAT(GpuStaging::Create(*devices_->Find("CPU:0").value()).status().ToString(),
+              HasSubstr("CPU:0 is no GPU"));
+}
+
+TEST_F(GpuPrefetch, ALackOfMemoryAndAnInterruptionLoseNothing) {
+  if (IsReal()) GTEST_SKIP() << "the fake driver fails when it is told to";
+  fake::Machine machine;
+  machine.fail_allocation = 4;  // the second tensor of the second value
+  Begin(machine);
+  std::unique_ptr<GpuStaging> staging = GpuStaging::Create(*gpu_).value();
+  StagedValue first = staging->Send(*Batch(10)).value();
+  const Status full = staging->Send(*Batch(10)).status();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(full.ToString(), HasSubstr("40 bytes of its memory were asked for"));
+  EXPECT_EQ(devices_->ReadMemory("GPU:0").value().used_bytes, 120);
+  StagedValue second = staging->Send(*Batch(10)).value();
+  GPU_OK(first.Arrive());
+  GPU_OK(second.Arrive());
+  EXPECT_TRUE(CopyToCpu(At(second, "image")).value()->ContentsEqual(
+      Batch(10)->Find("image").value()->leaf().tensor()));
+
+  first = StagedValue();
+  second = StagedValue();
+  staging.reset();
+  machine = fake::Machine();
+  machine.not_ready = 1000;
+  Begin(machine);
+  staging = GpuStaging::Create(*gpu_).value();
+  const Ref<Cancellation> closing = MakeRef<Cancellation>();
+  const CallOptions call{Deadline::Infinite(), closing.get()};
+  first = staging->Send(*Batch(1)).value();
+  second = staging->Send(*Batch(2)).value();
+  closing->Cancel(Cancelled("closing"));
+  EXPECT_EQ(staging->Send(*Batch(3), GpuWait{&call, &RealClock()}).status().code(),
+            StatusCode::kCancelled);
+  StagedValue third = staging->Send(*Batch(3)).value();
+  GPU_OK(third.Arrive());
+  EXPECT_EQ(At(third, "second").num_elements(), 3);
 }
 
 }  // namespace

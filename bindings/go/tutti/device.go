@@ -214,8 +214,8 @@ func (r *Runtime) SetVisibleDevices(deviceType string, devices ...string) error 
 }
 
 // SetLogicalDeviceConfiguration presents a physical device as these logical ones, which are then
-// all that there are. InvalidArgument for a memory limit of a CPU, Unimplemented for a GPU,
-// FailedPrecondition as above.
+// all that there are; those of a GPU share its memory. InvalidArgument for a memory limit of a CPU,
+// and for limits that are together more than a GPU has; FailedPrecondition as above.
 func (r *Runtime) SetLogicalDeviceConfiguration(device string,
 	logical ...LogicalDeviceConfiguration) error {
 	limits := make([]int64, len(logical))
@@ -237,7 +237,42 @@ func (r *Runtime) LogicalDeviceConfigurations(device string) ([]LogicalDeviceCon
 	if err != nil || count.Present == 0 {
 		return nil, err
 	}
-	return make([]LogicalDeviceConfiguration, count.Value), nil
+	all := make([]LogicalDeviceConfiguration, count.Value)
+	for i := range all {
+		err := r.with(func(runtime uintptr) uintptr {
+			return native.Device_read_logical_limit(runtime, device, int64(i), &all[i].MemoryLimit)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// UsedBytes are those that the tensors of a device ("GPU:0") take; of a CPU those of all tensors
+// and buffers. NotFound for a device that is not there.
+func (r *Runtime) UsedBytes(device string) (int64, error) {
+	var bytes int64
+	err := r.with(func(runtime uintptr) uintptr {
+		return native.Device_read_used_bytes(runtime, device, &bytes)
+	})
+	return bytes, err
+}
+
+// PeakBytes are the most that they have been, since the runtime began or ResetPeakBytes.
+func (r *Runtime) PeakBytes(device string) (int64, error) {
+	var bytes int64
+	err := r.with(func(runtime uintptr) uintptr {
+		return native.Device_read_peak_bytes(runtime, device, &bytes)
+	})
+	return bytes, err
+}
+
+// ResetPeakBytes makes the peak of a GPU what is used now. InvalidArgument for a CPU.
+func (r *Runtime) ResetPeakBytes(device string) error {
+	return r.with(func(runtime uintptr) uintptr {
+		return native.Device_reset_peak_bytes(runtime, device)
+	})
 }
 
 // SetSoftDevicePlacement says whether what is made on a device that is not there, or cannot hold

@@ -56,6 +56,43 @@ func TestGPUTensorsGoThereAndComeBack(t *testing.T) {
 	}
 }
 
+func TestGPUsArePresentedAsLogicalOnesThatCountTheirMemory(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	saysWrong(t, r.SetLogicalDeviceConfiguration("GPU:0",
+		LogicalDeviceConfiguration{MemoryLimit: 1 << 30}), ErrInvalidArgument,
+		"are 1073741824 bytes together, and GPU:0 has 67108864")
+	parts := []LogicalDeviceConfiguration{{MemoryLimit: 1 << 20}, {}}
+	if err := r.SetLogicalDeviceConfiguration("GPU:0", parts...); err != nil {
+		t.Fatal(err)
+	}
+	if got := must[[]LogicalDeviceConfiguration](t)(
+		r.LogicalDeviceConfigurations("GPU:0")); len(got) != 2 || got[0] != parts[0] ||
+		got[1] != parts[1] {
+		t.Fatal(got)
+	}
+	if got := must[[]string](t)(r.Devices("GPU")); len(got) != 3 {
+		t.Fatal(got)
+	}
+	held := must[*Tensor](t)(r.NewTensorOn(MemoryOptions{Device: "GPU:1"}, Float32, 100))
+	if used := must[int64](t)(r.UsedBytes("GPU:1")); used != 400 || held.CudaDevice() != 0 {
+		t.Fatal(used, held)
+	}
+	held.Close()
+	if peak := must[int64](t)(r.PeakBytes("GPU:1")); peak != 400 {
+		t.Fatal(peak)
+	}
+	if err := r.ResetPeakBytes("GPU:1"); err != nil {
+		t.Fatal(err)
+	}
+	if peak := must[int64](t)(r.PeakBytes("GPU:1")); peak != 0 {
+		t.Fatal(peak)
+	}
+	saysWrong(t, r.ResetPeakBytes("CPU:0"), ErrInvalidArgument, "name a GPU")
+	_, err := r.NewTensorOn(MemoryOptions{Device: "GPU:0"}, Int8, 1<<20+1)
+	saysWrong(t, err, ErrResourceExhausted, "0 of its limit of 1048576 are in use")
+}
+
 func TestGPUStreamsAndEventsOrderWork(t *testing.T) {
 	r := twoGPUs(t)
 	defer r.Shutdown(context.Background())

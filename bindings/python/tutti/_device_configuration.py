@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from tutti import _arguments, _native
 
@@ -30,7 +30,7 @@ class LogicalDeviceConfiguration:
 
     __slots__ = ("memory_limit", "experimental_priority")
 
-    def __init__(self, memory_limit: Optional[int] = None,
+    def __init__(self, memory_limit: Optional[float] = None,
                  experimental_priority: Optional[int] = None):
         self.memory_limit = memory_limit
         self.experimental_priority = experimental_priority
@@ -55,6 +55,11 @@ _PhysicalDevices = List[PhysicalDevice]
 _LogicalDevices = List[LogicalDevice]
 _Configuration = List[LogicalDeviceConfiguration]
 _Configurations = Sequence[LogicalDeviceConfiguration]
+
+
+def _megabytes(size: int) -> Union[int, float]:
+    whole, rest = divmod(size, _BYTES_PER_MEGABYTE)
+    return whole if rest == 0 else size / _BYTES_PER_MEGABYTE
 
 
 def _physical(names: str) -> _PhysicalDevices:
@@ -102,15 +107,20 @@ class DeviceConfiguration:
 
     def get_logical_device_configuration(self, device: _Physical) -> Optional[_Configuration]:
         """As what `device`, a physical one, was set to be presented; None where it was not set."""
-        count = _native.device_read_logical(
-            _name_of("get_logical_device_configuration: device", device))
-        return None if count is None else [LogicalDeviceConfiguration() for _ in range(count)]
+        name = _name_of("get_logical_device_configuration: device", device)
+        count = _native.device_read_logical(name)
+        if count is None:
+            return None
+        limits = [_native.device_read_logical_limit(name, i) for i in range(count)]
+        return [LogicalDeviceConfiguration(_megabytes(limit) if limit else None)
+                for limit in limits]
 
     def set_logical_device_configuration(self, device: _Physical,
                                          logical_devices: _Configurations) -> None:
         """Presents `device`, as list_physical_devices gives it, as `logical_devices`, which are
-        then all that there are. ValueError for none, and for a memory_limit of a CPU;
-        UnimplementedError for a GPU, NotFoundError for a device that is not there."""
+        then all that there are; those of a GPU share its memory. ValueError for none, for a
+        memory_limit of a CPU, and for limits that are together more than a GPU has; NotFoundError
+        for a device that is not there."""
         what = "set_logical_device_configuration: logical_devices"
         limits = []
         for one in logical_devices:
@@ -119,6 +129,18 @@ class DeviceConfiguration:
                           else int(one.memory_limit * _BYTES_PER_MEGABYTE))
         _native.device_set_logical(
             _name_of("set_logical_device_configuration: device", device), limits)
+
+    def get_memory_info(self, device: str) -> Dict[str, int]:
+        """Bytes that the tensors of `device` ("GPU:0") take ("current"), and the most that they
+        have taken ("peak"); of a CPU those of all tensors and buffers. NotFoundError for a device
+        that is not there."""
+        return {"current": _native.device_read_used_bytes(device),
+                "peak": _native.device_read_peak_bytes(device)}
+
+    def reset_memory_stats(self, device: str) -> None:
+        """From now on the peak of `device`, a GPU, is what is used now. ValueError for a CPU,
+        NotFoundError for a device that is not there."""
+        _native.device_reset_peak_bytes(device)
 
     def set_soft_device_placement(self, enabled: bool) -> None:
         """enabled: whether what is made on a device that is not there, or cannot hold tensors, lies

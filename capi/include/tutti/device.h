@@ -93,7 +93,10 @@ TUTTI_API tutti_status *tutti_device_list_physical(tutti_runtime *runtime, const
 
 /* Presents a physical device as `count` logical ones, which are then all that there are; the limits
  * are bytes, 0 for none. INVALID_ARGUMENT for a limit of a CPU, whose logical devices share its
- * memory; NOT_FOUND names the physical devices; UNIMPLEMENTED for a GPU.
+ * memory, and for limits that are together more than a GPU has; NOT_FOUND names the physical
+ * devices. Those of a GPU are numbered on from those of the one before; they share its memory and
+ * each has a stream of its own. Without this call a GPU is as many as the setting
+ * logical_gpu_devices says, 1 by default.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_set_logical(tutti_runtime *runtime, const char *name,
                                                  size_t count, const int64_t *memory_limits);
@@ -102,6 +105,12 @@ TUTTI_API tutti_status *tutti_device_set_logical(tutti_runtime *runtime, const c
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_read_logical(tutti_runtime *runtime, const char *name,
                                                   tutti_optional_int64 *out_number);
+
+/* The limit in bytes, 0 for none, of one of the logical devices that a physical one was set to be.
+ * OUT_OF_RANGE for one that it was not.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_read_logical_limit(tutti_runtime *runtime, const char *name,
+                                                        int64_t index, int64_t *out_bytes);
 
 /* Uses of a type (NULL = all) the physical devices `names` only. INVALID_ARGUMENT for none of the
  * CPUs: the host cannot be hidden.
@@ -115,14 +124,30 @@ TUTTI_API tutti_status *tutti_device_list_visible(tutti_runtime *runtime, const 
                                                   tutti_bytes **out_names);
 
 /* What is known of the device `name` ("GPU:0"), as a JSON object: name, type and memory
- * (used_bytes and peak_bytes of the library's; of a CPU limit_bytes, of a GPU total_bytes and
- * free_bytes, null where it does not apply); of a GPU also device_name, compute_capability
- * [major, minor], multiprocessors, memory_bytes, l2_bytes, bus_id, uuid, integrated, driver_version
- * and kernels, whether the plugin has machine code for it. NOT_FOUND names the devices that there
- * are, and why there are no GPUs.
+ * (used_bytes, peak_bytes and limit_bytes of the library's; of a GPU total_bytes and free_bytes,
+ * which its logical devices share; null where it does not apply); of a GPU also physical_device,
+ * device_name, compute_capability [major, minor], multiprocessors, memory_bytes, l2_bytes, bus_id,
+ * uuid, integrated, driver_version and kernels, whether the plugin has machine code for it.
+ * NOT_FOUND names the devices that there are, and why there are no GPUs.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_describe(tutti_runtime *runtime, const char *name,
                                               tutti_bytes **out_json);
+
+/* The bytes that the tensors of the device `name` ("GPU:0") take; of a CPU those of all tensors and
+ * buffers of the runtime. NOT_FOUND names the devices that there are.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_read_used_bytes(tutti_runtime *runtime, const char *name,
+                                                     int64_t *out_bytes);
+
+/* The most that they have been, since the runtime began or tutti_device_reset_peak_bytes.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_read_peak_bytes(tutti_runtime *runtime, const char *name,
+                                                     int64_t *out_bytes);
+
+/* From now on the peak of a GPU is what is used now. INVALID_ARGUMENT for a CPU, whose peak is the
+ * runtime's; else as above.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_device_reset_peak_bytes(tutti_runtime *runtime, const char *name);
 
 /* The plugins for devices, as a JSON list of objects: name ("cuda"), file, devices (how many),
  * version (null: it is not opened) and reason, why there are no devices (null: there are).

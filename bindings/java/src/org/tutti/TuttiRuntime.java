@@ -1,7 +1,7 @@
 package org.tutti;
 
 import java.time.Duration;
-import java.util.Collections;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiConsumer;
@@ -236,8 +236,8 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
 
   /**
    * Presents a physical device as these logical ones, which are then all that there are.
-   * INVALID_ARGUMENT for a memory limit of a CPU, UNIMPLEMENTED for a GPU; FAILED_PRECONDITION as
-   * above.
+   * Those of a GPU share its memory. INVALID_ARGUMENT for a memory limit of a CPU, and for limits
+   * that are together more than a GPU has; FAILED_PRECONDITION as above.
    */
   public static void setLogicalDeviceConfiguration(
       String device, LogicalDeviceConfiguration... logical) {
@@ -251,8 +251,32 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
   /** As what a physical device was set to be presented; null where it was not set. */
   public static List<LogicalDeviceConfiguration> getLogicalDeviceConfiguration(String device) {
     final Long count = Bridge.optional(Native.device_read_logical(device));
-    return count == null
-        ? null : Collections.nCopies(count.intValue(), new LogicalDeviceConfiguration());
+    if (count == null) {
+      return null;
+    }
+    final List<LogicalDeviceConfiguration> all = new ArrayList<>();
+    for (long i = 0; i < count; ++i) {
+      all.add(new LogicalDeviceConfiguration(Native.device_read_logical_limit(device, i)));
+    }
+    return all;
+  }
+
+  /**
+   * The bytes that the tensors of a device ("GPU:0") take; of a CPU those of all tensors and
+   * buffers. NOT_FOUND for a device that is not there.
+   */
+  public static long usedBytes(String device) {
+    return Native.device_read_used_bytes(device);
+  }
+
+  /** The most that they have been, since the runtime began or {@link #resetPeakBytes}. */
+  public static long peakBytes(String device) {
+    return Native.device_read_peak_bytes(device);
+  }
+
+  /** From now on the peak of a GPU is what is used now. INVALID_ARGUMENT for a CPU. */
+  public static void resetPeakBytes(String device) {
+    Native.device_reset_peak_bytes(device);
   }
 
   /**

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.tutti.data.Dataset;
@@ -49,6 +50,28 @@ class GpuTensors {
         assertArrayEquals(new int[] {0, 7}, back.toIntArray());
       }
     }
+  }
+
+  @Test
+  void memoryIsCountedByLogicalDevice() {
+    assertEquals(List.of("GPU:0", "GPU:1"), TuttiRuntime.devices("GPU"));
+    refuses(TuttiException.FailedPrecondition.class, "in use already",
+            () -> TuttiRuntime.setLogicalDeviceConfiguration(
+                "GPU:1", new LogicalDeviceConfiguration(1 << 20)));
+    refuses(TuttiException.InvalidArgument.class, "together, and GPU:1 has 67108864",
+            () -> TuttiRuntime.setLogicalDeviceConfiguration(
+                "GPU:1", new LogicalDeviceConfiguration(1 << 30)));
+    TuttiRuntime.resetPeakBytes("GPU:1");
+    final long before = TuttiRuntime.usedBytes("GPU:1");
+    try (Tensor held = Tensor.zerosOn("GPU:1", DType.FLOAT32, 100)) {
+      assertEquals(before + 400, TuttiRuntime.usedBytes("GPU:1"));
+    }
+    assertEquals(before, TuttiRuntime.usedBytes("GPU:1"));
+    assertEquals(before + 400, TuttiRuntime.peakBytes("GPU:1"));
+    TuttiRuntime.resetPeakBytes("GPU:1");
+    assertEquals(before, TuttiRuntime.peakBytes("GPU:1"));
+    refuses(TuttiException.InvalidArgument.class, "name a GPU",
+            () -> TuttiRuntime.resetPeakBytes("CPU:0"));
   }
 
   @Test
