@@ -46,6 +46,20 @@ const TypeInfo* FindType(int32_t dtype) {
   return dtype >= 1 && dtype < static_cast<int32_t>(std::size(kTypes)) ? &kTypes[dtype] : nullptr;
 }
 
+}  // namespace
+
+uint32_t ItemBytes(int32_t dtype) {
+  const TypeInfo* const type = FindType(dtype);
+  return type != nullptr ? type->bytes : 0;
+}
+std::string DTypeText(int32_t dtype) {
+  const TypeInfo* const type = FindType(dtype);
+  return type != nullptr ? type->text : "dtype " + std::to_string(dtype);
+}
+const char* ReductionText(int32_t op) { return op >= 1 && op <= kLastOp ? kOps[op] : "?"; }
+
+namespace {
+
 tutti_status* RefuseType(const tutti_plugin* plugin, const char* what, int32_t dtype) {
   const TypeInfo* const type = FindType(dtype);
   return plugin->Fail(TUTTI_INVALID_ARGUMENT,

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/cuda/communicator.h"
+
 namespace tutti::cuda {
 
 std::string DeviceName(int32_t device) { return "GPU:" + std::to_string(device); }
@@ -110,6 +112,7 @@ tutti_status* DeviceProperties(tutti_plugin* plugin, int32_t index,
 }
 
 void Close(tutti_plugin* plugin) {
+  CloseCommunicators(plugin);
   for (const auto& device : plugin->devices) {
     if (device->context.load() == nullptr) continue;
     if (plugin->driver.CtxPushCurrent(device->context.load()) == kSuccess) {
@@ -161,11 +164,14 @@ constexpr tutti_plugin_api kApi = {
     CopyStrided,
     CheckNumerics,
     Close,
-    nullptr,
+    &kCommunicators,
 };
 
 }  // namespace
 }  // namespace tutti::cuda
+
+tutti_plugin::tutti_plugin() : communicators(std::make_unique<tutti::cuda::Communicators>()) {}
+tutti_plugin::~tutti_plugin() = default;
 
 tutti_status* tutti_plugin::FailAs(tutti::cuda::Outcome outcome, int32_t device,
                                    const std::string& what) const {

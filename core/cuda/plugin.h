@@ -49,6 +49,8 @@ struct Device {
   std::atomic<int64_t> peak_bytes{0};
 };
 
+struct Communicators;  // communicator.h
+
 struct Allocation {
   int32_t device;
   uint64_t bytes;
@@ -66,6 +68,12 @@ struct tutti_plugin {
   std::mutex mutex;  // guards what follows
   std::unordered_map<uint64_t, tutti::cuda::Allocation> allocations;  // by address
   std::unordered_map<void*, uint64_t> pinned;
+  std::unordered_map<void*, uint64_t> registered;  // by NCCL when it was allocated
+
+  std::unique_ptr<tutti::cuda::Communicators> communicators;
+
+  tutti_plugin();
+  ~tutti_plugin();
 
   // A status; null for TUTTI_OK is never made.
   tutti_status* Fail(int32_t code, const std::string& message) const {
@@ -157,6 +165,11 @@ void DropLists(tutti_plugin* plugin, int32_t device);
 
 // True when the code in this library runs on the device, under this driver; else why not.
 bool HasKernels(const Driver& driver, const Device& device, std::string* reason);
+
+// Of TUTTI_DTYPE_* and TUTTI_REDUCE_*: 0 bytes for what no kernel takes.
+uint32_t ItemBytes(int32_t dtype);
+std::string DTypeText(int32_t dtype);
+const char* ReductionText(int32_t op);
 
 // ---- The functions of the table ----
 

@@ -3,27 +3,9 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/device/gpu_wait.h"
 
 namespace tutti {
-namespace {
-
-// Calls `wait` of the plugin with what ends it.
-template <class Call>
-Status WaitInPlugin(const GpuWait& wait, Call call) {
-  if (wait.options == nullptr) return DevicePlugin::Taken(call(nullptr));
-  tutti_plugin_wait stop = {};
-  stop.struct_size = sizeof(stop);
-  stop.user_data = const_cast<GpuWait*>(&wait);
-  stop.stop = [](void* user_data) {
-    const auto& asked = *static_cast<const GpuWait*>(user_data);
-    if (asked.options->cancellation != nullptr) (void)asked.options->cancellation->PollNow();
-    return DevicePlugin::Given(
-        CheckCallOptions(*asked.options, *asked.clock, "waiting for work of a GPU"));
-  };
-  return DevicePlugin::Taken(call(&stop));
-}
-
-}  // namespace
 
 Status DeviceUse::Reserve(int64_t bytes) {
   int64_t used = used_.load();
@@ -71,7 +53,7 @@ int64_t GpuStream::handle() const {
 }
 
 Status GpuStream::Wait(const GpuWait& wait) const {
-  return WaitInPlugin(wait, [&](const tutti_plugin_wait* stop) {
+  return WaitInPlugin(wait, "waiting for work of a GPU", [&](const tutti_plugin_wait* stop) {
     return place_.api().wait_for_stream(stream_, stop);
   });
 }
@@ -107,7 +89,7 @@ Result<bool> GpuEvent::IsReached() const {
 }
 
 Status GpuEvent::Wait(const GpuWait& wait) const {
-  return WaitInPlugin(wait, [&](const tutti_plugin_wait* stop) {
+  return WaitInPlugin(wait, "waiting for work of a GPU", [&](const tutti_plugin_wait* stop) {
     return place_.api().wait_for_event(event_, stop);
   });
 }

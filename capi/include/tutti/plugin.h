@@ -102,6 +102,191 @@ enum {
 /* The most dimensions that copy_strided takes, and the most inputs that reduce takes. */
 enum { TUTTI_PLUGIN_MAX_RANK = 16, TUTTI_PLUGIN_MAX_INPUTS = 256 };
 
+/* ---- Communicators: collective operations between devices, by NCCL ---- */
+
+typedef struct tutti_plugin_communicator tutti_plugin_communicator;
+
+enum {
+  TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES = 128,
+  TUTTI_PLUGIN_NO_COLOR = -1 /* split: this rank is in none of the new communicators */
+};
+
+/* What an NCCL has beyond what all have; the version that brought it. */
+enum {
+  TUTTI_PLUGIN_CAN_ALLOCATE = 1,         /* 2.19: memory that is registered at once */
+  TUTTI_PLUGIN_CAN_REGISTER = 2,         /* 2.19 */
+  TUTTI_PLUGIN_CAN_SHRINK = 4,           /* 2.27 */
+  TUTTI_PLUGIN_CAN_REGISTER_WINDOW = 8,  /* 2.27 */
+  TUTTI_PLUGIN_CAN_REVOKE = 16,          /* 2.28 */
+  TUTTI_PLUGIN_CAN_GROW = 32,            /* 2.29 */
+  TUTTI_PLUGIN_CAN_SHARE_DEVICES = 64,   /* 2.30: several ranks on one device */
+  TUTTI_PLUGIN_CAN_ENCRYPT = 128         /* 2.32 */
+};
+
+/* The NCCL that there is. */
+typedef struct tutti_plugin_communicator_library {
+  size_t struct_size;
+  int32_t version;       /* 23007 is 2.30.7 */
+  uint32_t capabilities; /* TUTTI_PLUGIN_CAN_* */
+  char file[512];        /* where it was found; cut where it is longer */
+  char origin[64];       /* "the process", "TUTTI_NCCL_LIBRARY", "the system" */
+} tutti_plugin_communicator_library;
+
+/* What holds for all communicators of a process. */
+typedef struct tutti_plugin_communicator_settings {
+  size_t struct_size;
+  const char *network_interface; /* the job's, "eth0"; NULL: NCCL chooses */
+  int32_t share_devices;         /* 1: several ranks may be on one device, where NCCL can do that */
+  const char *encryption_key;    /* 32 characters or more; NULL: what is sent can be read */
+} tutti_plugin_communicator_settings;
+
+typedef struct tutti_plugin_communicator_config {
+  size_t struct_size;
+  int32_t device;
+  int32_t rank;
+  int32_t num_ranks;
+  unsigned char id[TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES];
+  int32_t min_blocks; /* of a kernel of NCCL's; 0: NCCL chooses */
+  int32_t max_blocks;
+} tutti_plugin_communicator_config;
+
+typedef struct tutti_plugin_communicator_info {
+  size_t struct_size;
+  int32_t device;
+  int32_t rank;
+  int32_t num_ranks;
+  int32_t state; /* TUTTI_PLUGIN_COMMUNICATOR_* */
+} tutti_plugin_communicator_info;
+
+enum {
+  TUTTI_PLUGIN_COMMUNICATOR_BEGUN = 0, /* await_ready has not returned yet */
+  TUTTI_PLUGIN_COMMUNICATOR_READY = 1,
+  TUTTI_PLUGIN_COMMUNICATOR_FAILED = 2,
+  TUTTI_PLUGIN_COMMUNICATOR_REVOKED = 3,
+  TUTTI_PLUGIN_COMMUNICATOR_FINALIZED = 4,
+  TUTTI_PLUGIN_COMMUNICATOR_ABORTED = 5
+};
+
+/* Communicators never block inside NCCL: what takes longer is asked for again and again, and
+ * `wait` (NULL: nothing) ends the asking. A communicator whose wait was ended is in an unknown
+ * state: it can only be aborted.
+ *
+ * One thread at a time uses a communicator, but for abort, poll and info. Messages end with what
+ * NCCL said last.
+ * An error of NCCL is UNAVAILABLE when another rank has failed, INVALID_ARGUMENT when a call was
+ * wrong, DATA_LOSS when the device is lost, else INTERNAL; the communicator has failed from then
+ * on.
+ *
+ * Operations take addresses of the communicator's device and a stream of it (INVALID_ARGUMENT for
+ * another's). They return when they stand on the stream. The result stands in the order of NCCL's
+ * folds, which are not the CPU's. `in` may be `out`. UNIMPLEMENTED for what NCCL does not have:
+ *   - reductions of TUTTI_DTYPE_INT16 and UINT16, and of BOOL other than MIN and MAX; MIN, MAX and
+ *     PROD of complex numbers; MEAN of integers; TUTTI_REDUCE_BAND, BOR and BXOR
+ *   - TUTTI_DTYPE_BYTES everywhere. What only moves takes all other dtypes. */
+typedef struct tutti_plugin_communicator_api {
+  size_t struct_size;
+
+  /* The NCCL that is used: one that is in the process already, then the one that
+   * TUTTI_NCCL_LIBRARY names, then libnccl.so.2. NOT_FOUND says where none was found,
+   * FAILED_PRECONDITION which is too old and from which version on it would do. Needs no device. */
+  tutti_status *(*library)(tutti_plugin *plugin, tutti_plugin_communicator_library *out_library);
+  /* Before the first id and communicator of the process; later what differs from before is
+   * FAILED_PRECONDITION. The user's own NCCL_SOCKET_IFNAME wins. A key is UNIMPLEMENTED where NCCL
+   * cannot encrypt. */
+  tutti_status *(*configure)(tutti_plugin *plugin,
+                             const tutti_plugin_communicator_settings *settings);
+  /* Names a communicator that is to be; one rank asks for it and gives it to the others. NCCL
+   * listens from then on, on the network interface of the settings: who connects first is believed.
+   * FAILED_PRECONDITION without a device. */
+  tutti_status *(*get_unique_id)(tutti_plugin *plugin,
+                                 unsigned char out_id[TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES]);
+
+  /* Begins to make this rank's part; await_ready waits until all ranks have come. One thread may
+   * begin several before it waits for the first. */
+  tutti_status *(*create)(tutti_plugin *plugin, const tutti_plugin_communicator_config *config,
+                          tutti_plugin_communicator **out_communicator);
+  tutti_status *(*await_ready)(tutti_plugin_communicator *communicator,
+                               const tutti_plugin_wait *wait);
+  tutti_status *(*info)(tutti_plugin_communicator *communicator,
+                        tutti_plugin_communicator_info *out_info);
+  /* The asynchronous error: NULL while all is well, also while something is in progress. */
+  tutti_status *(*poll)(tutti_plugin_communicator *communicator);
+
+  /* Operations. Between group_start and group_end of a thread they are collected, and group_end
+   * waits until all of them stand on their streams; it is called after an error, too. Otherwise
+   * `wait` ends what NCCL has to prepare first. Counts are of elements of `dtype`: all_gather takes
+   * `elements` of each rank and gives num_ranks times as many, reduce_scatter the reverse. */
+  tutti_status *(*group_start)(tutti_plugin *plugin);
+  tutti_status *(*group_end)(tutti_plugin *plugin, const tutti_plugin_wait *wait);
+  tutti_status *(*all_reduce)(tutti_plugin_communicator *communicator, tutti_plugin_stream *stream,
+                              int32_t op, int32_t dtype, const void *in, void *out,
+                              uint64_t elements, const tutti_plugin_wait *wait);
+  tutti_status *(*reduce)(tutti_plugin_communicator *communicator, tutti_plugin_stream *stream,
+                          int32_t op, int32_t dtype, const void *in, void *out, uint64_t elements,
+                          int32_t root, const tutti_plugin_wait *wait);
+  tutti_status *(*broadcast)(tutti_plugin_communicator *communicator, tutti_plugin_stream *stream,
+                             int32_t dtype, const void *in, void *out, uint64_t elements,
+                             int32_t root, const tutti_plugin_wait *wait);
+  tutti_status *(*all_gather)(tutti_plugin_communicator *communicator, tutti_plugin_stream *stream,
+                              int32_t dtype, const void *in, void *out, uint64_t elements,
+                              const tutti_plugin_wait *wait);
+  tutti_status *(*reduce_scatter)(tutti_plugin_communicator *communicator,
+                                  tutti_plugin_stream *stream, int32_t op, int32_t dtype,
+                                  const void *in, void *out, uint64_t elements,
+                                  const tutti_plugin_wait *wait);
+  tutti_status *(*send)(tutti_plugin_communicator *communicator, tutti_plugin_stream *stream,
+                        int32_t dtype, const void *in, uint64_t elements, int32_t peer,
+                        const tutti_plugin_wait *wait);
+  tutti_status *(*receive)(tutti_plugin_communicator *communicator, tutti_plugin_stream *stream,
+                           int32_t dtype, void *out, uint64_t elements, int32_t peer,
+                           const tutti_plugin_wait *wait);
+
+  /* New communicators out of one, begun as by create. Ranks of one color go together, in the order
+   * of their keys; NULL comes out for TUTTI_PLUGIN_NO_COLOR. shrink leaves out ranks, which do not
+   * call it; `aborting`: 1 ends what is in flight first. grow has `num_ranks` ranks: those of the
+   * old one call it, that one with the id that asked for it by grow_id, the others with NULL; those
+   * that come call join with that id and their new rank. UNIMPLEMENTED where NCCL has it not. */
+  tutti_status *(*split)(tutti_plugin_communicator *communicator, int32_t color, int32_t key,
+                         tutti_plugin_communicator **out_communicator);
+  tutti_status *(*shrink)(tutti_plugin_communicator *communicator, const int32_t *left_out,
+                          int32_t num_left_out, int32_t aborting,
+                          tutti_plugin_communicator **out_communicator);
+  tutti_status *(*grow_id)(tutti_plugin_communicator *communicator,
+                           unsigned char out_id[TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES]);
+  tutti_status *(*grow)(tutti_plugin_communicator *communicator, int32_t num_ranks,
+                        const unsigned char *id, tutti_plugin_communicator **out_communicator);
+  tutti_status *(*join)(tutti_plugin *plugin, const tutti_plugin_communicator_config *config,
+                        tutti_plugin_communicator **out_communicator);
+
+  /* Refuses new operations and ends those in flight, so that split, shrink and destroy can follow.
+   * UNIMPLEMENTED where NCCL has it not. */
+  tutti_status *(*revoke)(tutti_plugin_communicator *communicator, const tutti_plugin_wait *wait);
+  /* Waits until all operations are done on all ranks; then destroy ends nothing early. */
+  tutti_status *(*finalize)(tutti_plugin_communicator *communicator,
+                            const tutti_plugin_wait *wait);
+  /* Ends what these communicators do at once, in one group on a thread of its own. When `wait` ends
+   * it, the communicators and that thread are left alone for ever, which the log and the status
+   * say; the handles are destroyed as always. */
+  tutti_status *(*abort)(tutti_plugin *plugin, tutti_plugin_communicator *const *communicators,
+                         uint64_t count, const tutti_plugin_wait *wait);
+  /* Gives up the handle. What was neither finalized nor aborted is aborted first, within 10 s. */
+  void (*destroy)(tutti_plugin_communicator *communicator);
+
+  /* Memory that NCCL reaches faster. register_memory gives a handle for unregister_memory;
+   * `window`: 1 registers it on all ranks together (CAN_REGISTER_WINDOW). allocate gives memory of
+   * the device for release, charged to the device's account. */
+  tutti_status *(*allocate)(tutti_plugin *plugin, int32_t device, uint64_t bytes,
+                            void **out_memory);
+  tutti_status *(*release)(tutti_plugin *plugin, int32_t device, void *memory);
+  tutti_status *(*register_memory)(tutti_plugin_communicator *communicator, void *memory,
+                                   uint64_t bytes, int32_t window, const tutti_plugin_wait *wait,
+                                   void **out_registration);
+  tutti_status *(*unregister_memory)(tutti_plugin_communicator *communicator, void *registration);
+
+  /* Communicators of the process whose abort has hung. */
+  int32_t (*num_quarantined)(tutti_plugin *plugin);
+} tutti_plugin_communicator_api;
+
 /* What a plugin gives to the library. */
 typedef struct tutti_plugin_api {
   size_t struct_size;
@@ -194,8 +379,8 @@ typedef struct tutti_plugin_api {
   /* Ends the plugin, when all that was made with it is gone; for tests. */
   void (*close)(tutti_plugin *plugin);
 
-  /* Reserved for a factory of communicators; NULL. */
-  void *create_communicator;
+  /* NULL: the plugin has no communicators. */
+  const tutti_plugin_communicator_api *communicators;
 } tutti_plugin_api;
 
 TUTTI_END_DECLS

@@ -69,6 +69,22 @@ TUTTI_FAKE int32_t tutti_fake_count_things() {
   return count;
 }
 
+// What the fake NCCL needs; fake_nccl.h has the types.
+TUTTI_FAKE int32_t tutti_fake_add_work(void* handle, int32_t (*run)(void*), void* data) {
+  WorkStream* const stream = StreamOf(static_cast<Stream>(handle));
+  if (stream == nullptr) return kInvalidContext;
+  stream->Add([run, data]() -> Outcome { return run(data); });
+  return 0;
+}
+
+TUTTI_FAKE void* tutti_fake_real_memory(const void* memory) {
+  return RealAddress(reinterpret_cast<Address>(memory));
+}
+
+TUTTI_FAKE int32_t tutti_fake_current_device() {
+  return contexts.empty() ? -1 : contexts.back()->device;
+}
+
 TUTTI_FAKE Outcome cuInit(uint32_t) { return Now().machine.init_outcome; }
 
 TUTTI_FAKE Outcome cuDriverGetVersion(int32_t* version) {
