@@ -1,7 +1,5 @@
 #include "core/runtime/strategy_checkpoint.h"
 
-#include <cstddef>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "core/checkpoint/held_tensor.h"
 #include "core/checkpoint/opaque_state.h"
 #include "core/collective/communicator/communicator.h"
+#include "core/collective/group/communicator_team.h"
 #include "core/dataset/exec/iterator.h"
 #include "core/runtime/runtime.h"
 #include "core/strategy/distributed_iterator.h"
@@ -26,32 +25,6 @@ template <class T>
 Status AddState(Checkpoint& checkpoint, std::string_view name, Ref<T> object) {
   const Ref<OpaqueState> state = OpaqueState::Of(std::move(object));
   return checkpoint.Add(name, state.get(), state, Checkpoint::Part::kPerWorker);
-}
-
-// Each rank brings the key, too, for they must be in the same call.
-Result<std::vector<std::string>> ExchangeTexts(Communicator& communicator, std::string_view key,
-                                               std::string bytes, const CallOptions& call) {
-  std::string mine(key);
-  mine += '\0';
-  mine += bytes;
-  const BytesView view{mine.data(), mine.size()};
-  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> text,
-                         Tensor::FromStrings(Shape({1}), std::span<const BytesView>(&view, 1)));
-  Ref<Tensor> all;
-  TUTTI_RETURN_IF_ERROR(communicator.AllGather(*text, 0, CollectiveOptions(call), &all));
-  std::vector<std::string> texts;
-  for (const BytesView& one : all->span<BytesView>()) {
-    const std::string_view whole = one.text();
-    const size_t end = whole.find('\0');
-    if (whole.substr(0, end) != key || end == std::string_view::npos) {
-      return InvalidArgument("rank {} is in the call {} of a checkpoint, and rank {} in {}: all "
-                             "ranks make the same calls in the same order",
-                             communicator.rank(), Quote(key), texts.size(),
-                             Quote(whole.substr(0, end)));
-    }
-    texts.emplace_back(whole.substr(end + 1));
-  }
-  return texts;
 }
 
 }  // namespace
@@ -105,7 +78,12 @@ Status AddToCheckpoint(Checkpoint& checkpoint, std::string_view name, Ref<Variab
 
 Status AddToCheckpoint(Checkpoint& checkpoint, std::string_view name,
                        Ref<DistributedIterator> iterator) {
-  return AddState(checkpoint, name, std::move(iterator));
+  const Ref<OpaqueState> state = MakeRef<OpaqueState>(
+      [iterator](const CallOptions& call) { return iterator->SaveForCheckpoint(call); },
+      [iterator](std::string_view position, const CallOptions& call) {
+        return iterator->Restore(position, call);
+      });
+  return checkpoint.Add(name, state.get(), state, Checkpoint::Part::kPerWorker);
 }
 
 Status AddToCheckpoint(Checkpoint& checkpoint, std::string_view name, Ref<Iterator> iterator) {

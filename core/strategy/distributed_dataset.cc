@@ -149,8 +149,11 @@ Ref<const ElementSpec> StepSpec(const Ref<const ElementSpec>& part, size_t num_r
 
 }  // namespace
 
-DistributedDataset::DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts)
+DistributedDataset::DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts,
+                                       Ref<const Dataset> dataset, Ref<Function> fn)
     : strategy_(std::move(strategy)),
+      dataset_(std::move(dataset)),
+      fn_(std::move(fn)),
       sources_(std::move(parts.sources)),
       options_(options),
       plan_(std::move(parts.plan)),
@@ -265,7 +268,8 @@ Result<Ref<DistributedDataset>> DistributedDataset::Create(Ref<Strategy> strateg
   if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
   Result<Parts> parts = Divide(*strategy, dataset, options, call);
   TUTTI_RETURN_IF_ERROR(Agree(*strategy, kDistribute, &parts, call));
-  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value());
+  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value(),
+                                     Ref<const Dataset>::Retain(&dataset), nullptr);
 }
 
 // ---- From a function. ----
@@ -274,13 +278,14 @@ namespace {
 
 // The dataset of one input pipeline.
 Result<Ref<const Dataset>> CallInputFunction(Strategy& strategy, Function& fn, int64_t pipeline,
-                                             int64_t num_pipelines, const CallOptions& call) {
+                                             int64_t num_pipelines, int64_t num_replicas,
+                                             const CallOptions& call) {
   const auto number = [](int64_t value) { return Value::OfTensor(Tensor::Scalar<int64_t>(value)); };
   TUTTI_ASSIGN_OR_RETURN(
       const Ref<Value> in,
       Value::Dict({{"input_pipeline_id", number(pipeline)},
                    {"num_input_pipelines", number(num_pipelines)},
-                   {"num_replicas_in_sync", number(strategy.num_replicas_in_sync())}}));
+                   {"num_replicas_in_sync", number(num_replicas)}}));
   Ref<Value> out;
   {
     CrossReplicaContext context(strategy, call);
@@ -311,7 +316,7 @@ Result<DistributedDataset::Parts> DistributedDataset::CallFunction(Strategy& str
         Ref<const Dataset> source,
         CallInputFunction(strategy, fn, pipeline,
                           per_replica ? static_cast<int64_t>(num_sources) : strategy.num_workers(),
-                          call));
+                          strategy.num_replicas_in_sync(), call));
     Result<Ref<const ElementSpec>> spec = source->GetElementSpec(call);
     const bool has_no_element = strategy.team_channel() != nullptr && !spec.ok() &&
                                 spec.status().code() == StatusCode::kFailedPrecondition;
@@ -354,7 +359,63 @@ Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(Ref<Strat
   if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
   Result<Parts> parts = CallFunction(*strategy, fn, options, call);
   TUTTI_RETURN_IF_ERROR(Agree(*strategy, kFromFunction, &parts, call));
-  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value());
+  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value(), nullptr,
+                                     Ref<Function>::Retain(&fn));
+}
+
+// ---- Parts of other workers. ----
+
+Result<Ref<const Dataset>> DistributedDataset::PartOf(const PartOrigin& origin,
+                                                      const CallOptions& call) const {
+  if (fn_) {
+    int64_t num_replicas = 0;
+    if (__builtin_mul_overflow(origin.num_workers, origin.num_replicas, &num_replicas)) {
+      return InvalidArgument("restore: the position is one of {} workers with {} replicas each",
+                             origin.num_workers, origin.num_replicas);
+    }
+    return CallInputFunction(*strategy_, *fn_, origin.worker, origin.num_workers, num_replicas,
+                             call);
+  }
+  TUTTI_ASSIGN_OR_RETURN(ShardedDataset shard, AutoShard(*dataset_, origin.policy,
+                                                         origin.num_workers, origin.worker, call));
+  return Ref<const Dataset>(std::move(shard.dataset));
+}
+
+Status DistributedDataset::CheckElastic() const {
+  constexpr const char* kWhat = "a joint position";
+  if (options_.replication == InputReplication::kPerReplica) {
+    return FailedPrecondition(
+        "{}: each replica has an input pipeline of its own (PER_REPLICA), and another number of "
+        "replicas could not go on from it; use PER_WORKER, or save a position of this worker",
+        kWhat);
+  }
+  if (!fn_ && policy_ == AutoShardPolicy::kOff && strategy_->num_workers() > 1) {
+    return FailedPrecondition(
+        "{}: all {} workers read all of the data (auto-shard policy OFF), so that no element is one "
+        "worker's; choose FILE, DATA or HINT, or let each worker save its own position",
+        kWhat, strategy_->num_workers());
+  }
+  const Dataset& source = *sources_[0];
+  for (const Node* node : InputsFirst(source.node())) {
+    if (node->op().row_ratio == RowRatio::kSource &&
+        node->op().determinism == Determinism::kHost) {
+      return FailedPrecondition(
+          "{}: {} calls the program for its elements, which no position finds again elsewhere; "
+          "write the data into files, or let each worker save its own position",
+          kWhat, node->label());
+    }
+    if (node->op().FindAttribute("deterministic") == nullptr ||
+        node->attributes().Bool("deterministic", source.options().deterministic()) ||
+        node->attributes().Int("num_parallel_calls") == 0) {
+      continue;
+    }
+    return FailedPrecondition(
+        "{}: the order of {} is another one each time (deterministic is false), so that workers "
+        "which share what is left of it would lose elements; set deterministic to true, or let "
+        "each worker save its own position",
+        kWhat, node->label());
+  }
+  return OkStatus();
 }
 
 std::string DistributedDataset::Explain() const {

@@ -37,13 +37,13 @@
 #include "core/base/status.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_options.h"
+#include "core/function/function.h"
 #include "core/strategy/step_plan.h"
+#include "core/strategy/step_source.h"
 #include "core/strategy/strategy.h"
 #include "core/tensor/element_spec.h"
 
 namespace tutti {
-
-class Function;
 
 // How a batch is cut over replicas. The same numbers as TUTTI_REBATCH_*. EVEN needs a batch size
 // that is known beforehand.
@@ -103,6 +103,15 @@ class DistributedDataset final : public RefCounted {
   // How the data is divided, and why, then the ops of this worker's source.
   std::string Explain() const;
 
+  // What a worker of such a job reads, which need not be this one: calls the function again where
+  // there is one.
+  Result<Ref<const Dataset>> PartOf(const PartOrigin& origin, const CallOptions& call) const;
+  // Whether positions in it can be gone on from by another number of workers such that every
+  // element comes once: FAILED_PRECONDITION for data that all workers read whole (policy OFF), for
+  // generators of the host's, whose elements no position finds again, for an order that is another
+  // one each time (deterministic false), and for PER_REPLICA.
+  Status CheckElastic() const;
+
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
@@ -116,7 +125,9 @@ class DistributedDataset final : public RefCounted {
     int64_t cardinality = 0;
     Ref<const ElementSpec> element_spec;
   };
-  DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts);
+  // Of a dataset or of a function.
+  DistributedDataset(Ref<Strategy> strategy, InputOptions options, Parts parts,
+                     Ref<const Dataset> dataset, Ref<Function> fn);
   ~DistributedDataset() override;
 
   static Result<Parts> Divide(const Strategy& strategy, const Dataset& dataset,
@@ -128,6 +139,8 @@ class DistributedDataset final : public RefCounted {
                       const CallOptions& call);
 
   const Ref<Strategy> strategy_;
+  const Ref<const Dataset> dataset_;
+  const Ref<Function> fn_;
   const std::vector<Ref<const Dataset>> sources_;
   const InputOptions options_;
   const StepPlan plan_;

@@ -37,7 +37,7 @@ void NotTaken(LocalStep* local) {
 // ---- Life. ----
 
 DistributedIterator::DistributedIterator(Ref<const DistributedDataset> dataset,
-                                         std::vector<Ref<Iterator>> sources,
+                                         std::vector<StepSource> sources,
                                          std::unique_ptr<TeamChannel> team, Stagings stagings)
     : Closable(Ref<Environment>::Retain(&dataset->strategy()->environment()), kWhat),
       dataset_(std::move(dataset)),
@@ -58,13 +58,13 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
   TUTTI_RETURN_IF_ERROR(strategy.CheckOpen(kCreating.what));
   TeamChannel* workers = strategy.team_channel();
   if (workers != nullptr) TUTTI_RETURN_IF_ERROR(workers->Renew(call));
-  std::vector<Ref<Iterator>> sources;
+  std::vector<StepSource> sources;
   Status created;
   for (const Ref<const Dataset>& dataset_of_pipeline : dataset->sources()) {
     Result<Ref<Iterator>> source = Iterator::Create(dataset_of_pipeline, {}, call);
     created = source.status();
     if (!created.ok()) break;
-    sources.push_back(std::move(source).value());
+    sources.emplace_back(std::move(source).value());
   }
   Stagings stagings(strategy.num_local_replicas());
   const InputOptions& input = dataset->options();
@@ -94,13 +94,17 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
 }
 
 Status DistributedIterator::OnClose(const CallOptions& options) {
+  std::vector<Ref<Iterator>> opening;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
+    opening = opening_;
   }
   changed_.notify_all();
   closing_->Cancel(Cancelled("the distributed iterator was closed"));
+  // From here on nobody puts others in their place.
   TUTTI_RETURN_IF_ERROR(maker_.CloseSources(options));
+  for (const Ref<Iterator>& iterator : opening) TUTTI_RETURN_IF_ERROR(iterator->Close(options));
   {
     std::unique_lock<std::mutex> lock(mutex_);
     TUTTI_RETURN_IF_ERROR(WaitUntil(
@@ -113,38 +117,27 @@ Status DistributedIterator::OnClose(const CallOptions& options) {
 
 // ---- Calls, one at a time. ----
 
-// From Enter on, as long as it lives, its owner is the caller that is inside.
-class DistributedIterator::Turn {
- public:
-  explicit Turn(DistributedIterator& iterator) : iterator_(iterator) {}
-  ~Turn() {
-    if (!entered_) return;
-    {
-      std::lock_guard<std::mutex> lock(iterator_.mutex_);
-      iterator_.inside_ = false;
-    }
-    iterator_.changed_.notify_all();
+DistributedIterator::Turn::~Turn() {
+  if (!entered_) return;
+  {
+    std::lock_guard<std::mutex> lock(iterator_.mutex_);
+    iterator_.inside_ = false;
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  iterator_.changed_.notify_all();
+}
 
-  Status Enter(const CallOptions& call, const char* what) {
-    DistributedIterator& self = iterator_;
-    TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(what));
-    TUTTI_RETURN_IF_ERROR(self.environment().CheckUsable(what));
-    std::unique_lock<std::mutex> lock(self.mutex_);
-    TUTTI_RETURN_IF_ERROR(WaitUntil(
-        lock, self.changed_, self.environment().clock(), call,
-        [&] { return !self.inside_ || self.stopping_; }, what));
-    if (self.stopping_) return FailedPrecondition("{}: the iterator has been closed", what);
-    self.inside_ = entered_ = true;
-    return OkStatus();
-  }
-
- private:
-  DistributedIterator& iterator_;
-  bool entered_ = false;
-};
+Status DistributedIterator::Turn::Enter(const CallOptions& call, const char* what) {
+  DistributedIterator& self = iterator_;
+  TUTTI_RETURN_IF_ERROR(CheckCrossReplicaAllowed(what));
+  TUTTI_RETURN_IF_ERROR(self.environment().CheckUsable(what));
+  std::unique_lock<std::mutex> lock(self.mutex_);
+  TUTTI_RETURN_IF_ERROR(WaitUntil(
+      lock, self.changed_, self.environment().clock(), call,
+      [&] { return !self.inside_ || self.stopping_; }, what));
+  if (self.stopping_) return FailedPrecondition("{}: the iterator has been closed", what);
+  self.inside_ = entered_ = true;
+  return OkStatus();
+}
 
 Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
                                           const CallOptions& call, const char* what) {
@@ -161,6 +154,7 @@ Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
   Step step;
   const bool on_thread = steps_ahead_ > 0 || team_ != nullptr;
   TUTTI_RETURN_IF_ERROR(on_thread ? TakeStep(call, &step) : MakeStep(call, &step));
+  if (step.value || !step.failure.ok()) ++steps_given_;
   TUTTI_RETURN_IF_ERROR(std::move(step.failure));
   for (StagedValue& part : step.staged) TUTTI_RETURN_IF_ERROR(part.Arrive());
   return std::move(step.value);
@@ -305,7 +299,7 @@ Status DistributedIterator::CompleteWithTeam(const CallOptions& call, Step* step
   const int64_t failed = local.failure.ok() ? 0 : 1;
   int64_t replicas_with_data = 0;
   int64_t rows = 0;
-  if (dataset_->whole_steps()) {
+  if (dataset_->whole_steps() && !maker_.is_dealt()) {
     // All workers have the same. A failure cannot be made up for without an exchange: it is the
     // end.
     Status status = failed != 0 ? team_->Abort(local.failure) : team_->status();
@@ -404,102 +398,6 @@ Result<Ref<Value>> DistributedIterator::Assemble(std::vector<Ref<Value>> parts,
     staged->push_back(std::move(sent));
   }
   return JoinStep(parts, kWhat, global_rows);
-}
-
-// ---- Position. ----
-
-namespace {
-
-constexpr int64_t kStateVersion = 3;
-
-}  // namespace
-
-Result<std::string> DistributedIterator::Save(const CallOptions& call) {
-  Turn turn(*this);
-  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "save"));
-  StateWriter position;
-  TUTTI_RETURN_IF_ERROR(SaveInto(&position, call));
-  StateWriter state;
-  state.Section("distributed_iterator");
-  state.Int(kStateVersion);
-  state.Int(Crc32c(position.bytes().data(), position.bytes().size()));
-  state.Bytes(position.bytes());
-  return std::move(state).TakeBytes();
-}
-
-Status DistributedIterator::SaveInto(StateWriter* writer, const CallOptions& call) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "save: waiting for the steps being made"));
-  lock.unlock();
-  // Nobody makes steps or takes any now: the caller is inside, and the thread has nothing to do.
-  TUTTI_RETURN_IF_ERROR(CheckWhole());
-  std::vector<const LocalStep*> not_taken;
-  for (const Step& step : ready_) not_taken.push_back(&step.local);
-  writer->Int(static_cast<int64_t>(dataset_->shard_policy()));
-  writer->Int(dataset_->strategy()->num_workers());
-  writer->Int(dataset_->strategy()->worker());
-  writer->Int(static_cast<int64_t>(dataset_->strategy()->num_local_replicas()));
-  return maker_.Save(not_taken, writer, call);
-}
-
-Status DistributedIterator::Restore(std::string_view state, const CallOptions& call) {
-  Turn turn(*this);
-  TUTTI_RETURN_IF_ERROR(turn.Enter(call, "restore"));
-  return RestoreFrom(state, call);
-}
-
-Status DistributedIterator::RestoreFrom(std::string_view state, const CallOptions& call) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(WaitForThread(lock, call, "restore: waiting for the steps being made"));
-  lock.unlock();
-  StateReader envelope(state);
-  envelope.Section("distributed_iterator");
-  envelope.Version("the position of a distributed iterator", kStateVersion);
-  const int64_t checksum = envelope.IntIn(0, UINT32_MAX);
-  const std::string_view position = envelope.Bytes();
-  if (envelope.ok() &&
-      (!envelope.at_end() || checksum != Crc32c(position.data(), position.size()))) {
-    envelope.Fail("the checksum does not fit");
-  }
-  TUTTI_RETURN_IF_ERROR(envelope.status());
-  StateReader reader(position);
-  const int64_t policy = reader.Int();
-  const int64_t num_workers = reader.IntIn(1, INT64_MAX);
-  const int64_t worker = reader.IntIn(0, num_workers - 1);
-  const int64_t num_replicas = reader.IntIn(1, INT64_MAX);
-  TUTTI_RETURN_IF_ERROR(reader.status());
-  TUTTI_RETURN_IF_ERROR(CheckWorkers(policy, num_workers, worker));
-  const Strategy& strategy = *dataset_->strategy();
-  const bool same_cut = num_workers == strategy.num_workers() &&
-                        num_replicas == static_cast<int64_t>(strategy.num_local_replicas());
-  TUTTI_RETURN_IF_ERROR(
-      maker_.Restore(&reader, dataset_->element_spec().tree_ref(), same_cut, call));
-  ended_ = making_ = false;
-  exception_ = OkStatus();
-  lock.lock();
-  ready_.clear();
-  begun_ = wanted_ = false;
-  return OkStatus();
-}
-
-Status DistributedIterator::CheckWorkers(int64_t policy, int64_t num_workers,
-                                         int64_t worker) const {
-  const Strategy& strategy = *dataset_->strategy();
-  if (num_workers == strategy.num_workers() && worker == strategy.worker()) return OkStatus();
-  const bool cuts = dataset_->plan().cut != StepPlan::Cut::kNone;
-  const auto reads_everything = [](AutoShardPolicy how) {
-    return how == AutoShardPolicy::kData || how == AutoShardPolicy::kOff;
-  };
-  if (cuts && reads_everything(static_cast<AutoShardPolicy>(policy)) &&
-      reads_everything(dataset_->shard_policy())) {
-    return OkStatus();
-  }
-  return InvalidArgument(
-      "restore: the position was saved by worker {} of {}, this is worker {} of {}, and each reads "
-      "data of its own, of which the others have no position; restore with as many workers, each "
-      "its "
-      "own state, or choose the auto-shard policy DATA",
-      worker, num_workers, strategy.worker(), strategy.num_workers());
 }
 
 }  // namespace tutti

@@ -14,6 +14,13 @@
 // done by the thread also where no step is made ahead: a caller's deadline loses nothing. A failed
 // element is a failed step of all workers; a worker that dies or closes its iterator ends it for
 // the others. Every worker saves and restores its own position.
+//
+// A joint position is that of all workers, saved by all of them together: any number of workers
+// goes on from it (distributed_iterator_joint.cc), with every element that is left once. The parts
+// of the data that the workers had are dealt to those that go on: worker j of n takes parts j,
+// j + n ..., and has an element of each in turn; where there are fewer parts than workers, those
+// that share one keep every k-th element of it each. What is left of a batch that was cut is a
+// batch of its own. Workers may then run out at different steps, whatever the dataset promises.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
@@ -21,6 +28,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -67,7 +75,18 @@ class DistributedIterator final : public Closable {
   // bytes; on any failure the iterator is where it was. Of another number of workers only where all
   // of them read the same data (policy DATA, or OFF between two batches): then every worker
   // restores the position of any of those that saved. Otherwise INVALID_ARGUMENT says so.
+  // A joint position may be one of any numbers; that of other numbers is restored by all workers
+  // together.
   Status Restore(std::string_view state, const CallOptions& call);
+
+  // The joint position behind the last step that Next gave: the same bytes on all workers, all of
+  // which call it behind the same step. FAILED_PRECONDITION where they have not, and for what
+  // DistributedDataset::CheckElastic refuses.
+  Result<std::string> SaveJoint(const CallOptions& call);
+  // What a checkpoint keeps for this worker: the joint position at worker 0, who else goes on being
+  // given that, and its own one at others. Where no joint position can be had it logs why, once,
+  // and gives this worker's.
+  Result<std::string> SaveForCheckpoint(const CallOptions& call);
 
  private:
   template <typename T, typename... Args>
@@ -82,12 +101,25 @@ class DistributedIterator final : public Closable {
 
   // By local replica; null for one on a CPU, and for all without prefetch_to_device.
   using Stagings = std::vector<std::unique_ptr<GpuStaging>>;
-  DistributedIterator(Ref<const DistributedDataset> dataset, std::vector<Ref<Iterator>> sources,
+  DistributedIterator(Ref<const DistributedDataset> dataset, std::vector<StepSource> sources,
                       std::unique_ptr<TeamChannel> team, Stagings stagings);
   ~DistributedIterator() override;
   Status OnClose(const CallOptions& options) override;
 
-  class Turn;
+  // From Enter on, as long as it lives, its owner is the caller that is inside.
+  class Turn {
+   public:
+    explicit Turn(DistributedIterator& iterator) : iterator_(iterator) {}
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    Status Enter(const CallOptions& call, const char* what);
+
+   private:
+    DistributedIterator& iterator_;
+    bool entered_ = false;
+  };
 
   // Until the thread has made all steps that are wanted. Workers that save and restore between the
   // same steps have made equally many exchanges then.
@@ -121,8 +153,40 @@ class DistributedIterator final : public Closable {
   Result<Ref<Value>> Assemble(std::vector<Ref<Value>> parts, int64_t global_rows,
                               std::vector<StagedValue>* staged);
 
+  // A position that is to be gone to: sources that stand there, and what had been taken.
+  struct Prepared {
+    std::vector<StepSource> sources;
+    std::deque<LocalStep::Item> items;
+    LocalStep::Position position;
+  };
+  // What one worker saved.
+  struct SavedPosition {
+    int64_t policy = 0;
+    int64_t num_workers = 1;
+    int64_t worker = 0;
+    int64_t num_replicas = 1;
+    MakerState maker;
+  };
+
   Status SaveInto(StateWriter* writer, const CallOptions& call);
+  Result<std::string> SaveOwn(const CallOptions& call);
+  // Sealed states of all workers, behind the same step.
+  Result<std::string> JoinStates(const Result<std::string>& own, const CallOptions& call);
+  Result<SavedPosition> ReadPosition(std::string_view state) const;
   Status RestoreFrom(std::string_view state, const CallOptions& call);
+  Status RestoreOwn(SavedPosition position, const CallOptions& call);
+  Status RestoreJoint(std::string_view state, const CallOptions& call);
+  // Iterators over these parts, at their states.
+  Result<StepSource> OpenParts(std::vector<SourcePart> parts,
+                               const std::vector<std::string_view>& states, size_t turn,
+                               const CallOptions& call);
+  Result<Ref<Iterator>> OpenPart(const Ref<const Dataset>& dataset, std::string_view state,
+                                 const CallOptions& call);
+  // This worker's of what all of those had.
+  Result<Prepared> Deal(std::vector<SavedPosition> saved, const CallOptions& call);
+  // Takes the place of where this iterator is; not once it is being closed.
+  Status GoTo(Prepared prepared, const CallOptions& call);
+  void ForgetSteps();
   // Whether the position that this worker of so many saved can be gone to.
   Status CheckWorkers(int64_t policy, int64_t num_workers, int64_t worker) const;
 
@@ -135,6 +199,8 @@ class DistributedIterator final : public Closable {
   // Of whoever makes steps: the thread while one is wanted, else the caller that is inside.
   StepMaker maker_;
   bool ended_ = false;   // of all workers
+  int64_t steps_given_ = 0;     // since it was made, or restored
+  bool told_not_joint_ = false;  // why checkpoints hold no joint position
   bool making_ = false;  // between two steps: an exception has left one half made
   Status exception_;     // that; OK when the thread was cancelled
 
@@ -146,6 +212,7 @@ class DistributedIterator final : public Closable {
   bool wanted_ = false;        // by a caller, who may have gone
   bool begun_ = false;    // a step has been asked for since the iterator was made, or restored
   bool running_ = false;  // the thread makes a step
+  std::vector<Ref<Iterator>> opening_;  // that are being restored, for OnClose
   // In order; has room for all that there can be, so that the thread allocates nothing here.
   std::vector<Step> ready_;
   Thread thread_;  // written by the caller that is inside, and by OnClose

@@ -15,6 +15,8 @@ namespace tutti {
 namespace {
 
 constexpr const char* kStepSource = "distributed iterator";
+// More cannot be in a position that is whole.
+constexpr int64_t kMostWorkers = int64_t{1} << 20;
 
 // An element that is no batch counts as a row.
 int64_t RowsOfElement(const Value& element) {
@@ -26,15 +28,15 @@ int64_t RowsOfElement(const Value& element) {
 
 }  // namespace
 
-StepMaker::StepMaker(StepPlan plan, std::vector<Ref<Iterator>> sources)
+StepMaker::StepMaker(StepPlan plan, std::vector<StepSource> sources)
     : plan_(std::move(plan)), sources_(std::move(sources)) {}
 
 StepMaker::~StepMaker() = default;
 
-Status StepMaker::CloseSources(const CallOptions& options) {
+Status StepMaker::CloseSources(const CallOptions& options) const {
   Status first;
-  for (const Ref<Iterator>& source : sources_) {
-    Status status = source->Close(options);
+  for (const StepSource& source : sources_) {
+    Status status = source.Close(options);
     if (first.ok()) first = std::move(status);
   }
   return first;
@@ -53,7 +55,7 @@ Status StepMaker::NextItem(const CallOptions& call, Item* item) {
     item->number = ++taken_;
     return OkStatus();
   }
-  Result<Ref<Value>> element = sources_[item->source]->Next(call);
+  Result<Ref<Value>> element = sources_[item->source].Next(call);
   if (!element.ok() && IsInterruption(element.status())) return std::move(element).status();
   item->number = ++taken_;
   if (element.ok()) {
@@ -142,7 +144,9 @@ Status StepMaker::MakeEven(const CallOptions& call, LocalStep* step) {
   const auto available = [this] {
     return std::accumulate(rows_.begin(), rows_.end(), -position_.row);
   };
-  while (available() < window.rows) {
+  // One more than nothing: who has data has some in every step, also where its slices have no rows,
+  // as other workers may have reached their end.
+  while (available() < std::max<int64_t>(window.rows, 1)) {
     TUTTI_ASSIGN_OR_RETURN(const bool fetched, Fetch(call, step));
     if (!step->failure.ok()) return OkStatus();
     if (!fetched) break;
@@ -218,9 +222,9 @@ Status WriteItem(const LocalStep::Item& item, StateWriter* writer) {
   return OkStatus();
 }
 
-Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, size_t num_sources,
+Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, int64_t num_sources,
                 LocalStep::Item* item) {
-  item->source = static_cast<size_t>(reader->IntIn(0, static_cast<int64_t>(num_sources) - 1));
+  item->source = static_cast<size_t>(reader->IntIn(0, num_sources - 1));
   const int64_t code = reader->IntIn(0, static_cast<int64_t>(StatusCode::kUnauthenticated));
   if (code != 0) {
     item->failure = Status(static_cast<StatusCode>(code), std::string(reader->Bytes()));
@@ -238,14 +242,45 @@ Status ReadItem(StateReader* reader, const Ref<const TreeSpec>& tree, size_t num
   return OkStatus();
 }
 
+void WriteOrigin(const PartOrigin& origin, StateWriter* writer) {
+  writer->Int(static_cast<int64_t>(origin.policy));
+  writer->Int(origin.num_workers);
+  writer->Int(origin.worker);
+  writer->Int(origin.num_replicas);
+}
+
+PartOrigin ReadOrigin(StateReader* reader) {
+  PartOrigin origin;
+  origin.policy = static_cast<AutoShardPolicy>(reader->IntIn(
+      static_cast<int64_t>(AutoShardPolicy::kOff), static_cast<int64_t>(AutoShardPolicy::kHint)));
+  origin.num_workers = reader->IntIn(1, kMostWorkers);
+  origin.worker = reader->IntIn(0, origin.num_workers - 1);
+  origin.num_replicas = reader->IntIn(1, kMostWorkers);
+  return origin;
+}
+
 }  // namespace
 
 Status StepMaker::Save(std::span<const LocalStep* const> steps, StateWriter* writer,
                        const CallOptions& call) {
-  writer->Int(static_cast<int64_t>(sources_.size()));
-  for (const Ref<Iterator>& source : sources_) {
-    TUTTI_ASSIGN_OR_RETURN(const std::string state, source->Save(call));
-    writer->Bytes(state);
+  if (is_dealt()) {
+    const StepSource& source = sources_[0];
+    writer->Int(static_cast<int64_t>(source.turn()));
+    writer->Int(static_cast<int64_t>(source.parts().size()));
+    for (const SourcePart& part : source.parts()) {
+      WriteOrigin(part.origin, writer);
+      writer->Int(part.before);
+      writer->Int(part.stride);
+      writer->Int(part.ended ? 1 : 0);
+      TUTTI_ASSIGN_OR_RETURN(const std::string state, part.iterator->Save(call));
+      writer->Bytes(state);
+    }
+  } else {
+    writer->Int(static_cast<int64_t>(sources_.size()));
+    for (const StepSource& source : sources_) {
+      TUTTI_ASSIGN_OR_RETURN(const std::string state, source.iterator().Save(call));
+      writer->Bytes(state);
+    }
   }
   // Steps share what one has left over of its last element with the next.
   std::map<int64_t, const Item*> taken;
@@ -266,61 +301,125 @@ Status StepMaker::Save(std::span<const LocalStep* const> steps, StateWriter* wri
   return OkStatus();
 }
 
+Result<MakerState> ReadMakerState(StateReader* reader, const Ref<const TreeSpec>& tree,
+                                  bool is_dealt) {
+  MakerState state;
+  state.is_dealt = is_dealt;
+  int64_t num_sources = 1;
+  if (is_dealt) {
+    state.turn = static_cast<size_t>(reader->IntIn(0, kMostWorkers));
+    const int64_t num_parts = reader->IntIn(0, kMostWorkers);
+    for (int64_t i = 0; i < num_parts && reader->ok(); ++i) {
+      SourcePart part;
+      part.origin = ReadOrigin(reader);
+      part.before = reader->IntIn(0, INT64_MAX);
+      part.stride = reader->IntIn(1, INT64_MAX);
+      part.ended = reader->IntIn(0, 1) != 0;
+      state.parts.push_back(std::move(part));
+      state.states.push_back(reader->Bytes());
+    }
+    if (state.turn != 0 && state.turn >= state.parts.size()) reader->Fail("no part has the turn");
+  } else {
+    num_sources = reader->IntIn(1, INT64_MAX);
+    for (int64_t i = 0; i < num_sources && reader->ok(); ++i) {
+      state.states.push_back(reader->Bytes());
+    }
+  }
+  state.position.block = reader->IntIn(0, INT64_MAX);
+  state.position.row = reader->IntIn(0, INT64_MAX);
+  const int64_t count = reader->IntIn(0, INT64_MAX);
+  for (int64_t i = 0; i < count && reader->ok(); ++i) {
+    LocalStep::Item item;
+    TUTTI_RETURN_IF_ERROR(ReadItem(reader, tree, num_sources, &item));
+    state.items.push_back(std::move(item));
+  }
+  if (reader->ok() && !reader->at_end()) reader->Fail("there are bytes behind the end");
+  TUTTI_RETURN_IF_ERROR(reader->status());
+  return state;
+}
+
+Result<std::deque<LocalStep::Item>> ItemsBehind(std::deque<LocalStep::Item> items,
+                                                const LocalStep::Position& position,
+                                                const StepPlan& plan) {
+  int64_t used = position.row;  // rows
+  std::deque<LocalStep::Item> rest;
+  bool is_first = true;
+  for (LocalStep::Item& item : items) {
+    if (item.element && plan.cut != StepPlan::Cut::kNone) {
+      TUTTI_ASSIGN_OR_RETURN(const int64_t rows, BatchRows(*item.element, kStepSource));
+      if (is_first && plan.cut == StepPlan::Cut::kCeil && position.block != 0) {
+        const size_t first = plan.FirstSlice(static_cast<size_t>(position.block));
+        used = CeilSlice(rows, first, plan.num_slices).begin;
+      }
+      is_first = false;
+      const int64_t taken = std::min(used, rows);
+      used -= taken;
+      if (taken == rows && taken > 0) continue;
+      if (taken > 0) item.element = CutRows(*item.element, RowRange{taken, rows});
+    }
+    rest.push_back(std::move(item));
+  }
+  return rest;
+}
+
 Status StepMaker::RestoreSources(std::span<const std::string_view> states,
                                  const CallOptions& call) {
   std::vector<std::string> before;  // of the first ones, which have gone to another position
   for (size_t i = 0; i < sources_.size(); ++i) {
+    Iterator& source = sources_[i].iterator();
     Result<std::string> here =
-        i + 1 < sources_.size() ? sources_[i]->Save(call) : Result<std::string>(std::string());
-    Status status = here.ok() ? sources_[i]->Restore(states[i], call) : std::move(here).status();
+        i + 1 < sources_.size() ? source.Save(call) : Result<std::string>(std::string());
+    Status status = here.ok() ? source.Restore(states[i], call) : std::move(here).status();
     if (status.ok()) {
       before.push_back(std::move(here).value());
       continue;
     }
     for (size_t back = 0; back < before.size(); ++back) {
-      TUTTI_RETURN_IF_ERROR(sources_[back]->Restore(before[back], call));
+      TUTTI_RETURN_IF_ERROR(sources_[back].iterator().Restore(before[back], call));
     }
     return status;
   }
+  for (StepSource& source : sources_) source.GoesOn();
   return OkStatus();
 }
 
-Status StepMaker::Restore(StateReader* reader, const Ref<const TreeSpec>& tree,
-                          bool same_cut, const CallOptions& call) {
-  const int64_t num_sources = reader->IntIn(1, INT64_MAX);
-  TUTTI_RETURN_IF_ERROR(reader->status());
-  if (num_sources != static_cast<int64_t>(sources_.size())) {
+Status StepMaker::Restore(MakerState state, bool same_cut, const CallOptions& call) {
+  if (state.states.size() != sources_.size()) {
     return InvalidArgument(
         "restore: the position is one of {} input pipelines, and this iterator has {}; restore "
         "with the replication mode and the number of replicas that it was saved with",
-        num_sources, sources_.size());
+        state.states.size(), sources_.size());
   }
-  std::vector<std::string_view> states;
-  for (size_t i = 0; i < sources_.size(); ++i) states.push_back(reader->Bytes());
-  LocalStep::Position position;
-  position.block = reader->IntIn(0, INT64_MAX);
-  position.row = reader->IntIn(0, INT64_MAX);
-  const int64_t count = reader->IntIn(0, INT64_MAX);
-  std::deque<Item> items;
-  for (int64_t i = 0; i < count && reader->ok(); ++i) {
-    Item item;
-    TUTTI_RETURN_IF_ERROR(ReadItem(reader, tree, sources_.size(), &item));
-    items.push_back(std::move(item));
-  }
-  if (reader->ok() && !reader->at_end()) reader->Fail("there are bytes behind the end");
-  TUTTI_RETURN_IF_ERROR(reader->status());
-  if (position.block >= static_cast<int64_t>(same_cut ? plan_.num_blocks : 1) ||
-      (position.row != 0 && plan_.cut != StepPlan::Cut::kEven)) {
+  if (state.position.block >= static_cast<int64_t>(same_cut ? plan_.num_blocks : 1) ||
+      (state.position.row != 0 && plan_.cut != StepPlan::Cut::kEven)) {
     return InvalidArgument(
         "restore: the position lies inside of a batch that was cut in another way; save between "
-        "two batches, or restore with as many workers and replicas as it was saved with");
+        "two batches, restore with as many workers and replicas as it was saved with, or save a "
+        "joint position");
   }
-  TUTTI_RETURN_IF_ERROR(RestoreSources(states, call));
+  TUTTI_RETURN_IF_ERROR(RestoreSources(state.states, call));
+  restored_ = std::move(state.items);
+  items_.clear();
+  rows_.clear();
+  position_ = state.position;
+  return OkStatus();
+}
+
+std::vector<StepSource> StepMaker::Replace(std::vector<StepSource> sources,
+                                           std::deque<Item> items,
+                                           const LocalStep::Position& position) {
+  std::swap(sources_, sources);
   restored_ = std::move(items);
   items_.clear();
   rows_.clear();
   position_ = position;
-  return OkStatus();
+  return sources;
+}
+
+std::vector<StepSource> StepMaker::Take(std::deque<Item>* items, LocalStep::Position* position) {
+  *items = std::move(restored_);
+  *position = position_;
+  return std::move(sources_);
 }
 
 }  // namespace tutti

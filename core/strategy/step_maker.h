@@ -1,6 +1,6 @@
-// StepMaker: takes elements from an iterator and makes of them this worker's part of one step after
+// StepMaker: takes elements from a source and makes of them this worker's part of one step after
 // the other (step_plan.h). Where every replica has an input pipeline of its own there is an
-// iterator for each, of which it gets one element in each step, as long as there are some.
+// source for each, of which it gets one element in each step, as long as there are some.
 //
 // Elements come from what a restored position still holds, then from the source. An interrupted
 // step keeps the elements it has; a step that was made and not committed is made again by the next
@@ -21,8 +21,8 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
-#include "core/dataset/exec/iterator.h"
 #include "core/strategy/step_plan.h"
+#include "core/strategy/step_source.h"
 #include "core/tensor/element_spec.h"
 #include "core/tensor/value.h"
 
@@ -55,10 +55,29 @@ struct LocalStep {
   std::vector<Item> items;  // what it is made of
 };
 
+// What Save wrote: where the sources stand, and what had been taken from them and not used up.
+struct MakerState {
+  // Of a source that is dealt its parts, without iterators, and which of them comes next.
+  std::vector<SourcePart> parts;
+  size_t turn = 0;
+  bool is_dealt = false;
+  std::vector<std::string_view> states;  // of each source, or part
+  LocalStep::Position position;
+  std::deque<LocalStep::Item> items;
+};
+// `tree` is the elements' structure.
+Result<MakerState> ReadMakerState(StateReader* reader, const Ref<const TreeSpec>& tree,
+                                  bool is_dealt);
+// The elements behind `position`, where a step of `plan` begins: what is left of the first ones is
+// an element of its own.
+Result<std::deque<LocalStep::Item>> ItemsBehind(std::deque<LocalStep::Item> items,
+                                                const LocalStep::Position& position,
+                                                const StepPlan& plan);
+
 class StepMaker {
  public:
   // One source, or one for each replica of a plan that cuts nothing.
-  StepMaker(StepPlan plan, std::vector<Ref<Iterator>> sources);
+  StepMaker(StepPlan plan, std::vector<StepSource> sources);
   ~StepMaker();
 
   // Returns interruptions (deadline, cancellation) only; they lose nothing.
@@ -70,13 +89,21 @@ class StepMaker {
   // after all (none: behind what was committed).
   Status Save(std::span<const LocalStep* const> steps, StateWriter* writer,
               const CallOptions& call);
-  // On failure the maker is where it was. `tree` is the elements' structure; `same_cut`: it was
-  // saved with as many workers and replicas.
-  Status Restore(StateReader* reader, const Ref<const TreeSpec>& tree, bool same_cut,
-                 const CallOptions& call);
+  // Of a source that is not dealt. On failure the maker is where it was. `same_cut`: it was saved
+  // with as many workers and replicas.
+  Status Restore(MakerState state, bool same_cut, const CallOptions& call);
+  // Goes to `items`, then `sources`, whose former ones come back. Not while CloseSources may run.
+  std::vector<StepSource> Replace(std::vector<StepSource> sources, std::deque<LocalStep::Item> items,
+                                  const LocalStep::Position& position);
+  // What Restore went to, for another maker's Replace; this one has no sources then.
+  std::vector<StepSource> Take(std::deque<LocalStep::Item>* items, LocalStep::Position* position);
+
+  const StepPlan& plan() const { return plan_; }
+  const std::vector<StepSource>& sources() const { return sources_; }
+  bool is_dealt() const { return sources_[0].is_dealt(); }
 
   // Closes all sources; the first failure of them.
-  Status CloseSources(const CallOptions& options);
+  Status CloseSources(const CallOptions& options) const;
 
  private:
   using Item = LocalStep::Item;
@@ -95,7 +122,7 @@ class StepMaker {
   void FailItem(size_t index, Status failure, LocalStep* step);
 
   const StepPlan plan_;
-  const std::vector<Ref<Iterator>> sources_;
+  std::vector<StepSource> sources_;
   std::deque<Item> restored_;  // elements before the sources' positions
   int64_t taken_ = 0;          // items
   std::deque<Item> items_;     // of the step that is being made

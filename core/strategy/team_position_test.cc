@@ -1,5 +1,13 @@
-// Positions of distributed iterators over several workers: each worker saves and restores its own.
+// Positions of distributed iterators over several workers: each worker saves and restores its own,
+// and joint ones, from which any number of workers goes on.
 
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "core/base/random.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/team_dataset_test_fixture.h"
 
@@ -101,6 +109,309 @@ TEST(TeamPositions, UnderFileAPositionBelongsToItsWorkerAndTheirNumber) {
     EXPECT_TRUE(Fails(iterator->Restore(states[2], worker.Hang()), StatusCode::kInvalidArgument,
                       {"worker 2 of 3"}));
     EXPECT_NE(NextText(worker, *iterator), "end");
+    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+  });
+}
+
+// ---- Joint positions. ----
+
+using Counted = std::map<int64_t, int64_t>;  // how often each number came
+
+using MakeDistributed = std::function<Result<Ref<DistributedDataset>>(TestWorker&)>;
+
+// What a job of so many workers gives, that goes on from `joint` (empty: from the start) for so
+// many steps (-1: to the end). Gives the joint position behind them.
+std::string Walk(JobSize size, const MakeDistributed& make, const std::string& joint, int64_t steps,
+                 Counted* counted, int64_t between = 0) {
+  TestJob job(size.workers, size.replicas);
+  std::mutex mutex;
+  std::string saved;
+  job.OnWorkers([&](TestWorker& worker) {
+    const Result<Ref<DistributedDataset>> dataset = make(worker);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+    const Ref<DistributedIterator> iterator = Iterate(worker, *dataset);
+    // Steps that are given up again, some of them ahead.
+    for (int64_t i = 0; i < between; ++i) (void)iterator->Next(worker.Hang());
+    if (!joint.empty()) {
+      const Status restored = iterator->Restore(joint, worker.Hang());
+      ASSERT_TRUE(restored.ok()) << restored.ToString();
+    }
+    for (int64_t i = 0; steps < 0 || i < steps; ++i) {
+      const Result<Ref<Value>> step = iterator->Next(worker.Hang());
+      ASSERT_TRUE(step.ok()) << step.status().ToString();
+      if (!*step) break;
+      ASSERT_LT(i, 2000);
+      const Ref<Value> parts = worker.strategy->LocalResults(**step).value();
+      const std::lock_guard<std::mutex> lock(mutex);
+      for (const Ref<Value>& part : parts->AllChildren()) {
+        for (const int64_t number : part->leaf().tensor().span<int64_t>()) ++(*counted)[number];
+      }
+    }
+    const Result<std::string> position = iterator->SaveJoint(worker.Hang());
+    ASSERT_TRUE(position.ok()) << position.status().ToString();
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (saved.empty()) saved = *position;
+      EXPECT_EQ(*position, saved) << "the same on all workers";
+    }
+    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+  });
+  return saved;
+}
+
+Ref<Value> DatasetValue(Ref<Dataset> dataset) {
+  return Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(dataset)));
+}
+
+// A few operations drawn at random. What comes out as a whole is the same whoever has which part of
+// the input, unless one counts elements, as window and batch do to no effect here.
+Ref<Dataset> DrawPipeline(TestWorker& worker, Ref<Dataset> dataset, uint64_t seed) {
+  SplitMix64 random(seed);
+  const auto below = [&](uint64_t n) { return static_cast<int64_t>(random.Next() % n); };
+  const auto number = [](const Value& in) { return in.leaf().tensor().item<int64_t>(); };
+  for (int64_t count = below(4); count > 0; --count) {
+    switch (below(6)) {
+      case 0:
+        dataset = dataset->Shuffle(1 + below(20)).value();
+        break;
+      case 1:
+        dataset = dataset->Filter(Fn([number](Context&, const Value& in) -> Result<Ref<Value>> {
+                             return Value::OfTensor(Tensor::Scalar<bool>(number(in) % 5 != 0));
+                           })).value();
+        break;
+      case 2:
+      case 3: {
+        const Ref<Function> several =
+            Fn([number, environment = worker.datasets](Context&,
+                                                       const Value& in) -> Result<Ref<Value>> {
+              const int64_t first = number(in) % 100000 * 3;
+              TUTTI_ASSIGN_OR_RETURN(
+                  Ref<Dataset> range,
+                  Dataset::Range(environment, first, first + 1 + number(in) % 3, 1));
+              return DatasetValue(std::move(range));
+            });
+        dataset = below(2) == 0 ? dataset->FlatMap(several).value()
+                                : dataset->Interleave(several, 1 + below(4), 1 + below(2)).value();
+        break;
+      }
+      case 4: {
+        const Ref<Function> as_it_is = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+          return Value::OfLeaf(in.leaf());
+        });
+        dataset = dataset->Window(1 + below(5)).value()->FlatMap(as_it_is).value();
+        break;
+      }
+      default:
+        dataset = dataset->Batch(1 + below(4)).value()->Unbatch().value();
+    }
+  }
+  return dataset->Batch(1 + below(7)).value();
+}
+
+enum class Division { kFile, kHint, kData, kFunction };
+
+// The same pipeline for whoever asks.
+MakeDistributed Distributed(Division division, const RecordFiles& files, uint64_t seed,
+                            Rebatch rebatch) {
+  return [=, &files](TestWorker& worker) -> Result<Ref<DistributedDataset>> {
+    InputOptions options;
+    options.rebatch = rebatch;
+    if (seed % 3 == 0) options.steps_ahead = seed % 5;
+    if (division == Division::kFunction) {
+      const Ref<Function> fn = Fn([&](Context&, const Value& in) -> Result<Ref<Value>> {
+        const auto number = [&](const char* key) {
+          return in.Find(key).value()->AsTensor()->item<int64_t>();
+        };
+        return DatasetValue(DrawPipeline(
+            worker,
+            Range(worker, 60)
+                ->Shard(number("num_input_pipelines"), number("input_pipeline_id"))
+                .value(),
+            seed));
+      });
+      return DistributedDataset::CreateFromFunction(worker.strategy, *fn, options, worker.Hang());
+    }
+    const Ref<Dataset> numbers =
+        division == Division::kFile ? files.Read(worker)
+        : division == Division::kHint
+            ? Range(worker, 60)->Shard(kShardHint, kShardHint).value()
+            : Range(worker, 60);
+    Ref<Dataset> dataset = DrawPipeline(worker, numbers, seed);
+    if (rebatch == Rebatch::kEven) {
+      // Its sizes have to be known.
+      const Ref<Dataset> flat = dataset->Unbatch().value();
+      dataset = flat->Batch(1 + static_cast<int64_t>(seed % 7)).value();
+    }
+    return DistributedDataset::Create(
+        worker.strategy,
+        *WithPolicy(dataset, division == Division::kFile   ? AutoShardPolicy::kFile
+                             : division == Division::kHint ? AutoShardPolicy::kHint
+                                                           : AutoShardPolicy::kData),
+        options, worker.Hang());
+  };
+}
+
+// Drawn until the time is over: W workers, then W', then W'', each element once.
+TEST(JointPositions, EveryElementComesOnceHoweverManyWorkersGoOn) {
+  std::vector<std::vector<int64_t>> numbers(9);
+  for (int64_t i = 0; i < 60; ++i) numbers[static_cast<size_t>(i * i % 9)].push_back(i);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i].push_back(60 + static_cast<int64_t>(i));
+  const RecordFiles files(numbers);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+  uint64_t seed = 1;
+  for (; seed < 12 || std::chrono::steady_clock::now() < until; ++seed) {
+    if (seed > 4000) break;
+    SplitMix64 random(seed);
+    const auto below = [&](uint64_t n) { return static_cast<int64_t>(random.Next() % n); };
+    const auto size = [&] {
+      const auto workers = static_cast<size_t>(1 + below(below(4) == 0 ? 8 : 3));
+      return JobSize{workers, 1 + below(2)};
+    };
+    const JobSize sizes[] = {size(), size(), size()};
+    const auto division = static_cast<Division>(below(4));
+    const Rebatch rebatch = below(2) == 0 || division == Division::kFunction ? Rebatch::kCeil
+                                                                             : Rebatch::kEven;
+    const MakeDistributed make = Distributed(division, files, seed, rebatch);
+    SCOPED_TRACE(Format("seed {}: {}x{}, {}x{}, {}x{}, division {}, rebatch {}", seed,
+                        sizes[0].workers, sizes[0].replicas, sizes[1].workers, sizes[1].replicas,
+                        sizes[2].workers, sizes[2].replicas, static_cast<int>(division),
+                        static_cast<int>(rebatch)));
+    Counted expected;
+    Walk({1, 1}, make, {}, -1, &expected);
+    Counted counted;
+    const std::string first = Walk(sizes[0], make, {}, below(6), &counted);
+    const std::string second = Walk(sizes[1], make, first, below(6), &counted, below(2));
+    Walk(sizes[2], make, second, -1, &counted, below(2));
+    ASSERT_EQ(counted, expected);
+    if (testing::Test::HasFailure()) return;
+  }
+  RecordProperty("pipelines", static_cast<int>(seed));
+}
+
+TEST(JointPositions, OfAsManyWorkersGoOnStepForStep) {
+  const RecordFiles files({{0, 1, 2, 3, 4}, {5, 6, 7}, {8, 9}});
+  const auto make = [&](TestWorker& worker) {
+    return Distribute(worker, WithPolicy(files.Read(worker)->Shuffle(3).value()->Batch(3).value(),
+                                         AutoShardPolicy::kFile));
+  };
+  TestJob job(2, 2);
+  job.OnWorkers([&](TestWorker& worker) {
+    const Ref<DistributedDataset> dataset = make(worker);
+    const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
+    NextText(worker, *iterator);
+    const std::string joint = iterator->SaveJoint(worker.Hang()).value();
+    const std::vector<std::string> rest = RestOf(worker, *iterator);
+    const Ref<DistributedIterator> other = Iterate(worker, dataset);
+    ASSERT_TRUE(other->Restore(joint, worker.Hang()).ok());
+    EXPECT_EQ(RestOf(worker, *other), rest);
+    for (const Ref<DistributedIterator>& one : {iterator, other}) {
+      EXPECT_TRUE(one->Close(worker.Hang()).ok());
+    }
+  });
+}
+
+// A position of the workers that others have left is theirs again: each saves and restores its own.
+TEST(JointPositions, AWorkerSavesItsOwnOfWhatItWasDealt) {
+  const RecordFiles files({{0, 1, 2, 3, 4}, {5, 6, 7}, {8, 9}, {10, 11, 12, 13}});
+  const MakeDistributed make = [&](TestWorker& worker) -> Result<Ref<DistributedDataset>> {
+    return Distribute(worker, WithPolicy(files.Read(worker)->Batch(2).value(),
+                                         AutoShardPolicy::kFile));
+  };
+  Counted counted;
+  const std::string joint = Walk({3, 1}, make, {}, 1, &counted);
+  TestJob job(2, 1);
+  std::vector<std::string> own(2);
+  job.OnWorkers([&](TestWorker& worker) {
+    const Ref<DistributedDataset> dataset = make(worker).value();
+    const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
+    const std::string fresh = iterator->Save(worker.Hang()).value();
+    const std::vector<std::string> all = AllSteps(worker, dataset);
+    ASSERT_TRUE(iterator->Restore(joint, worker.Hang()).ok());
+    NextText(worker, *iterator);
+    const std::string state = iterator->Save(worker.Hang()).value();
+    own[static_cast<size_t>(worker.index)] = state;
+    const std::vector<std::string> rest = RestOf(worker, *iterator);
+    ASSERT_GT(rest.size(), 1u);
+    ASSERT_TRUE(iterator->Restore(state, worker.Hang()).ok());
+    EXPECT_EQ(RestOf(worker, *iterator), rest);
+    // And back to what is its own alone.
+    ASSERT_TRUE(iterator->Restore(fresh, worker.Hang()).ok());
+    EXPECT_EQ(RestOf(worker, *iterator), all);
+    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+  });
+  job.OnWorkers([&](TestWorker& worker) {
+    const Ref<DistributedIterator> iterator = Iterate(worker, make(worker).value());
+    EXPECT_TRUE(Fails(iterator->Restore(own[static_cast<size_t>(1 - worker.index)], worker.Hang()),
+                      StatusCode::kInvalidArgument, {"worker", "of 2", "joint position"}));
+    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+  });
+}
+
+TEST(JointPositions, WhatCannotPromiseItSaysSoWhenItIsSaved) {
+  TestJob job(2, 1);
+  job.OnWorkers([&](TestWorker& worker) {
+    const auto refused = [&](const Ref<Dataset>& dataset, AutoShardPolicy policy,
+                             std::initializer_list<const char*> words) {
+      const Ref<DistributedIterator> iterator =
+          Iterate(worker, Distribute(worker, WithPolicy(dataset, policy)));
+      EXPECT_TRUE(Fails(iterator->SaveJoint(worker.Hang()).status(),
+                        StatusCode::kFailedPrecondition, words));
+      // It goes on, and so does a position of its own.
+      EXPECT_TRUE(iterator->Save(worker.Hang()).ok());
+      EXPECT_NE(NextText(worker, *iterator), "end");
+      EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+    };
+    refused(Range(worker, 8)->Batch(2).value(), AutoShardPolicy::kOff, {"all of the data", "OFF"});
+    const Ref<Function> next = Fn([](Context&, const Value&) -> Result<Ref<Value>> {
+      return Value::OfTensor(Tensor::Vector<int64_t>({1, 2}));
+    });
+    const Ref<Dataset> generated =
+        Dataset::FromGenerator(worker.datasets, next, next,
+                               ElementSpec::OfTensor(DType::kInt64, PartialShape({2})))
+            .value();
+    refused(generated, AutoShardPolicy::kData, {"from_generator", "files"});
+    MapOptions any_order;
+    any_order.num_parallel_calls = 2;
+    any_order.deterministic = false;
+    const Ref<Function> as_it_is = Fn([](Context&, const Value& in) -> Result<Ref<Value>> {
+      return Value::OfLeaf(in.leaf());
+    });
+    refused(Range(worker, 8)->Map(as_it_is, any_order).value()->Batch(2).value(),
+            AutoShardPolicy::kData, {"map", "deterministic"});
+  });
+}
+
+TEST(JointPositions, AreSavedBehindTheSameStepAndRestoredByAll) {
+  const RecordFiles files({{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}});
+  const MakeDistributed make = [&](TestWorker& worker) -> Result<Ref<DistributedDataset>> {
+    return Distribute(worker, WithPolicy(files.Read(worker)->Batch(2).value(),
+                                         AutoShardPolicy::kFile));
+  };
+  Counted counted;
+  const std::string one = Walk({1, 1}, make, {}, 1, &counted);
+  const std::string other = Walk({1, 1}, make, {}, 2, &counted);
+  TestJob job(2, 1);
+  job.OnWorkers([&](TestWorker& worker) {
+    const Ref<DistributedIterator> iterator = Iterate(worker, make(worker).value());
+    const std::string before = NextText(worker, *iterator);
+    const std::string here = iterator->SaveJoint(worker.Hang()).value();
+    EXPECT_TRUE(Fails(iterator->Restore(worker.index == 0 ? one : other, worker.Hang()),
+                      StatusCode::kInvalidArgument, {"another joint position"}));
+    // It is where it was.
+    EXPECT_EQ(iterator->SaveJoint(worker.Hang()).value(), here);
+    std::string torn = one;
+    torn[torn.size() / 2] ^= 1;
+    EXPECT_TRUE(Fails(iterator->Restore(torn, worker.Hang()), StatusCode::kInvalidArgument, {}));
+    EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+  });
+  job.OnWorkers([&](TestWorker& worker) {
+    // Nothing is exchanged in its steps, so that one can be ahead.
+    const Ref<DistributedIterator> iterator =
+        Iterate(worker, Distribute(worker, WithPolicy(Range(worker, 16)->Batch(2, true).value(),
+                                                      AutoShardPolicy::kData)));
+    for (int64_t i = 0; i <= worker.index; ++i) NextText(worker, *iterator);
+    EXPECT_TRUE(Fails(iterator->SaveJoint(worker.Hang()).status(), StatusCode::kFailedPrecondition,
+                      {"steps", "same step"}));
     EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
   });
 }
