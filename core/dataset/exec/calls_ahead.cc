@@ -9,20 +9,22 @@
 #include "core/base/wait.h"
 #include "core/dataset/exec/broken_input.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/run_profile.h"
 
 namespace tutti {
 
-CallsAhead::CallsAhead(const Node& node, const ExecContext& context, int64_t calls,
+CallsAhead::CallsAhead(const Node& node, const ExecContext& context, const Number& number,
                        bool keeps_order, NumberedRows* rows, FunctionRows* function)
     : node_(node),
       environment_(context.environment->environment_ref()),
       permits_(context.permits),
-      calls_(calls),
+      record_(context.record),
       keeps_order_(keeps_order),
       rows_(*rows),
       ahead_(context, node, HeldBytes::Kind::kAhead),
       function_(*function),
-      calls_cancellation_(MakeRef<Cancellation>()) {}
+      calls_cancellation_(MakeRef<Cancellation>()),
+      calls_(node, context, "num_parallel_calls", number.tunes, number.calls, number.most) {}
 
 Status CallsAhead::Closed() const {
   return Cancelled("{}: the iterator was closed", node_.label());
@@ -31,7 +33,17 @@ Status CallsAhead::Closed() const {
 bool CallsAhead::Start() {
   if (started_) return !threads_.empty();
   started_ = true;
-  while (static_cast<int64_t>(threads_.size()) < calls_ + 1) {
+  int64_t calls;
+  {
+    const Lock lock(mutex_);
+    calls = calls_.now();
+  }
+  StartThreads(calls + 1);
+  return !threads_.empty();
+}
+
+void CallsAhead::StartThreads(int64_t count) {
+  while (static_cast<int64_t>(threads_.size()) < count) {
     // A thread that runs has its place, whatever memory there is.
     threads_.reserve(threads_.size() + 1);
     Result<Thread> thread = environment_->StartThread("tutti-map", [this] { Run(); });
@@ -39,11 +51,10 @@ bool CallsAhead::Start() {
     if (!thread.ok()) break;
     threads_.push_back(std::move(thread).value());
   }
-  return !threads_.empty();
 }
 
 int64_t CallsAhead::RowsAllowed() const {
-  const int64_t window = std::max(calls_, demanded_);
+  const int64_t window = std::max(calls_.now(), demanded_);
   const int64_t rows =
       std::min(window - static_cast<int64_t>(items_.size()), HorizonPlus(wanted_, -row_items_));
   if (!ahead_.counts() || rows <= 0) return rows;
@@ -70,6 +81,9 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   all_wanted_ = demand.all_wanted;
   if (demand.count_only) return Count(demand, options, lock, slab);
   const auto must_decide = [this] { return items_.empty() && undecided_; };
+  if (record_ != nullptr) record_->AddFill(done_items_, calls_.now());
+  const bool waits = !HasOutcome() && !ended_;
+  const bool all_busy = calling_ >= calls_.now();
   do {
     if (must_decide() && !stopped_) slab->status = Decide(demand, options, lock);
     if (!slab->status.ok()) return;
@@ -90,7 +104,13 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
     demanded_ -= slab->rows;
     wanted_ = HorizonPlus(wanted_, -slab->rows);
     slab->end = slab->status.ok() && items_.empty() && ended_;
+    const bool grows = calls_.Observe(slab->rows, waits, all_busy);
     if (MayPull()) work_.notify_one();
+    if (!grows) return;
+    const int64_t threads = calls_.now() + 1;
+    lock.unlock();
+    StartThreads(threads);
+    work_.notify_all();
   } else if (IsBroken()) {
     slab->status = broken_;
   } else if (!interruption_.ok()) {

@@ -31,6 +31,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/base/thread.h"
+#include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/call_permits.h"
 #include "core/dataset/exec/function_rows.h"
 #include "core/dataset/exec/numbered_rows.h"
@@ -42,8 +43,14 @@ namespace tutti {
 
 class CallsAhead {
  public:
-  // `calls` > 0 at once. `rows` and `function` are the stage's.
-  CallsAhead(const Node& node, const ExecContext& context, int64_t calls, bool keeps_order,
+  // How many calls at once, and whether that may change, up to `most`.
+  struct Number {
+    int64_t calls = 1;
+    bool tunes = false;
+    int64_t most = 1;
+  };
+  // `rows` and `function` are the stage's.
+  CallsAhead(const Node& node, const ExecContext& context, const Number& number, bool keeps_order,
              NumberedRows* rows, FunctionRows* function);
 
   // Starts the threads, once. False when there are none to be had: then nothing here may be used
@@ -98,7 +105,7 @@ class CallsAhead {
   // All with the lock.
   int64_t RowsAllowed() const;
   bool MayPull() const;
-  bool MayCall() const { return !waiting_.empty() && calling_ < calls_; }
+  bool MayCall() const { return !waiting_.empty() && calling_ < calls_.now(); }
   bool HasOutcome() const;
   // What came before the exception comes first, where there is a thread to make it.
   bool IsBroken() const { return !broken_.ok() && (items_.empty() || lost_); }
@@ -114,6 +121,7 @@ class CallsAhead {
   void Pull(Lock& lock);
   void Call(Lock& lock);
 
+  void StartThreads(int64_t count);
   void Run();
   void Serve();
   Status Closed() const;
@@ -121,7 +129,7 @@ class CallsAhead {
   const Node& node_;
   const Ref<Environment> environment_;
   CallPermits* const permits_;  // null: any number
-  const int64_t calls_;
+  NodeProfile* const record_;   // null: nothing is measured
   const bool keeps_order_;
   NumberedRows& rows_;
   HeldBytes ahead_;
@@ -136,6 +144,7 @@ class CallsAhead {
   std::deque<std::shared_ptr<Item>> waiting_;  // not called yet; may have dropped ones
   Ref<Cancellation> calls_cancellation_;  // of items that are made now
   Ref<Cancellation> pull_cancellation_;
+  TunedCalls calls_;
   int64_t demanded_ = 0;   // rows that the last Next has asked for and not got
   int64_t wanted_ = 0;     // its horizon, less what it has given
   int64_t row_items_ = 0;  // items that are rows

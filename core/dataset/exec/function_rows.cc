@@ -1,17 +1,28 @@
 #include "core/dataset/exec/function_rows.h"
 
+#include <time.h>
+
 #include <utility>
 #include <variant>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/run_profile.h"
 #include "core/tensor/composite.h"
 #include "core/tensor/convert.h"
 
 namespace tutti {
 namespace {
+
+// What this thread has computed so far.
+int64_t ThreadCpuNs() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * kSecondNs + time.tv_nsec;
+}
 
 // A leaf under what the first result had in its place, shapes aside: integers become those of the
 // first one, because a host's numbers may be wider or narrower by what they count.
@@ -51,6 +62,7 @@ FunctionRows::FunctionRows(const Node& node, const ExecContext& context,
       function_(node.function(use.function)),
       environment_(context.environment->environment()),
       account_(context.account),
+      record_(context.record),
       spec_(std::move(spec)) {}
 
 namespace {
@@ -89,8 +101,19 @@ Status FunctionRows::FailOf(const Value& argument, const Status& status, int64_t
 }
 
 // An exception of the function's is its element's failure.
-Status FunctionRows::Call(Context& context, const Value& in, Ref<Value>* out) {
-  return CatchExceptions("the function", [&] { return function_.Call(context, in, out); });
+Status FunctionRows::Call(Context& context, const Value& in, int64_t rows, Ref<Value>* out) {
+  const auto call = [&] {
+    return CatchExceptions("the function", [&] { return function_.Call(context, in, out); });
+  };
+  if (record_ == nullptr) return call();
+  const bool is_due = record_->IsFunctionCallDue();
+  const int64_t computed_ns = is_due ? ThreadCpuNs() : 0;
+  const uint64_t then = record_->Now();
+  Status status = call();
+  const uint64_t ticks = record_->Now() - then;
+  record_->AddFunctionCall(rows, ticks);
+  if (is_due) record_->AddComputing(ticks, ThreadCpuNs() - computed_ns);
+  return status;
 }
 
 Result<Ref<Value>> FunctionRows::CallRow(const Slab& rows, int64_t row, int64_t index,
@@ -105,7 +128,7 @@ Result<Ref<Value>> FunctionRows::CallValue(const Value& element, int64_t index,
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
-  const Status status = Call(context, element, &out);
+  const Status status = Call(context, element, 1, &out);
   if (!status.ok()) return FailOf(element, status, index, options, origin);
   return out;
 }
@@ -162,7 +185,7 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
   fields.options = options;
   Context context(environment_, fields);
   Ref<Value> out;
-  Status status = Call(context, *in, &out);
+  Status status = Call(context, *in, rows.rows, &out);
   if (status.ok()) {
     Result<Ref<Value>> fitted = FitSlab(std::move(out), rows.rows);
     if (fitted.ok()) {

@@ -70,7 +70,7 @@ class FunctionRows {
                 const CallOptions& options, const Origin& origin = {}) const;
 
  private:
-  Status Call(Context& context, const Value& in, Ref<Value>* out);
+  Status Call(Context& context, const Value& in, int64_t rows, Ref<Value>* out);
   Result<Ref<Value>> FitSlab(Ref<Value> result, int64_t rows);
 
   const Node& node_;
@@ -78,6 +78,7 @@ class FunctionRows {
   Function& function_;
   Environment& environment_;
   MemoryAccount* const account_;
+  NodeProfile* const record_;  // null: nothing is measured
   const Ref<const ElementSpec> spec_;
   Ref<const ElementSpec> learnt_;
 };

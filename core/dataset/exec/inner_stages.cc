@@ -67,6 +67,9 @@ InnerStages::InnerStages(const Node& node, const ExecContext& context, FunctionU
   if (!node.functions().empty()) function_.emplace(node, context, nullptr, use);
   if (node.op().determinism == Determinism::kSeeded) seed_ = context.SeedOf(node);
   context_.restoring = false;
+  // What is made late is measured with the operation that makes it.
+  context_.profile = nullptr;
+  context_.record = nullptr;
 }
 
 Result<InnerStages::Inner*> InnerStages::Make(Ref<const Value> element, int64_t index,

@@ -9,9 +9,12 @@
 #include "core/base/log.h"
 #include "core/base/placement_log.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/graph_header.h"
 #include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/envelope.h"
+#include "core/dataset/graph/run_profile.h"
+#include "core/dataset/graph/run_report.h"
 
 namespace tutti {
 namespace {
@@ -46,6 +49,7 @@ Status OtherStateFormat(std::string_view format) {
 // Ends what may have threads, however long that takes: they have been told to stop.
 struct Discarded {
   std::unique_ptr<RamBudget> budget;  // of the stage, which goes first
+  Ref<RunProfile> profile;            // the same
   std::unique_ptr<Stage> stage;
   ~Discarded() {
     if (!stage) return;
@@ -105,6 +109,12 @@ Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
   context_.permits = &permits_;
   context_.budget = budget_.get();
   context_.depth_around = dataset_->node().depth();
+  if (dataset_->options().autotune()) {
+    autotuner_ = std::make_unique<Autotuner>(dataset_->options().autotune_cpu_budget());
+    context_.autotuner = autotuner_.get();
+  }
+  profile_ = MakeProfile();
+  context_.profile = profile_.get();
 }
 
 Iterator::~Iterator() = default;
@@ -120,6 +130,7 @@ Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptio
   }
   Ref<Iterator> iterator = MakeRef<Iterator>(std::move(dataset), std::move(name));
   TUTTI_RETURN_IF_ERROR(iterator->MakeRoot(&iterator->root_));
+  iterator->dataset_->NoteRun(iterator->profile_);
   // A shutdown may close it from Register on: its close waits for what runs here.
   Turn turn(*iterator);
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, kMaking));
@@ -135,6 +146,19 @@ Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptio
 std::unique_ptr<RamBudget> Iterator::MakeBudget() const {
   const int64_t bytes = dataset_->options().ram_budget();
   return bytes > 0 ? std::make_unique<RamBudget>(bytes) : nullptr;
+}
+
+Ref<RunProfile> Iterator::MakeProfile() const {
+  return MakeRef<RunProfile>(environment().clock(), dataset_->options().profile());
+}
+
+RunReport Iterator::Explain() const {
+  Ref<RunProfile> profile;
+  {
+    std::lock_guard lock(mutex_);
+    profile = profile_;
+  }
+  return RunReport::Of(dataset_->node(), dataset_->options(), profile.get());
 }
 
 Status Iterator::MakeRoot(std::unique_ptr<Stage>* root) {
@@ -182,11 +206,14 @@ Status Iterator::Move(Body&& body) {
 }
 
 Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
+  const bool measures = profile_->measures();
+  const uint64_t then = measures ? profile_->clock().Now() : 0;
   if (!held_.empty()) {
     held_.Pop(max_rows, slab);
   } else {
     root_->Next(Demand::Made(max_rows, kNoHorizon), call, slab);
   }
+  if (measures) profile_->AddTurn(then, profile_->clock().Now(), slab->rows);
   if (IsInterruption(slab->status)) {
     // With rows the call was not interrupted. A shutdown closes iterators, and is what is told.
     if (slab->rows == 0) {
@@ -299,14 +326,19 @@ Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(reader.status());
   Discarded other;  // the new stages, then the former ones
   other.budget = MakeBudget();
+  other.profile = MakeProfile();
   // Stages look at the context while they restore, too.
   struct Budgets {
     Iterator& self;
-    explicit Budgets(Iterator& iterator, RamBudget* budget) : self(iterator) {
-      self.context_.budget = budget;
+    Budgets(Iterator& iterator, const Discarded& made) : self(iterator) {
+      self.context_.budget = made.budget.get();
+      self.context_.profile = made.profile.get();
     }
-    ~Budgets() { self.context_.budget = self.budget_.get(); }
-  } const budgets(*this, other.budget.get());
+    ~Budgets() {
+      self.context_.budget = self.budget_.get();
+      self.context_.profile = self.profile_.get();
+    }
+  } const budgets(*this, other);
   const Status made = [&] {
     const struct Restoring {
       bool& flag;
@@ -322,8 +354,10 @@ Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
     std::lock_guard lock(mutex_);
     std::swap(root_, other.stage);
     std::swap(budget_, other.budget);
+    std::swap(profile_, other.profile);
     if (closing_) root_->Stop();
   }
+  dataset_->NoteRun(profile_);
   held_ = std::move(held);
   delivered_ = delivered;
   fresh_state_.clear();

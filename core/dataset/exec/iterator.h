@@ -34,7 +34,10 @@
 
 namespace tutti {
 
+class Autotuner;
 class RamBudget;
+class RunProfile;
+struct RunReport;
 
 struct IteratorOptions {
   std::string name;  // for messages
@@ -60,6 +63,8 @@ class Iterator final : public Closable {
   // The object lives as long as the iterator.
   Ref<const ElementSpec> element_spec() const;
   const Dataset& dataset() const { return *dataset_; }
+  // The plan with what was measured and decided so far; of the time since the last Restore.
+  RunReport Explain() const;
 
   // The position behind what was delivered.
   Result<std::string> Save(const CallOptions& call);
@@ -79,6 +84,7 @@ class Iterator final : public Closable {
 
   // A budget for stages that are yet to be made; null where there is none.
   std::unique_ptr<RamBudget> MakeBudget() const;
+  Ref<RunProfile> MakeProfile() const;
   Status MakeRoot(std::unique_ptr<Stage>* root);
   Status MakeFirstElement(const CallOptions& call);
   // Whether the stages are in a position that is known.
@@ -96,6 +102,8 @@ class Iterator final : public Closable {
   const Ref<MemoryAccount> account_;
   CallPermits permits_;
   std::unique_ptr<RamBudget> budget_;  // of root_, which it outlives
+  std::unique_ptr<Autotuner> autotuner_;  // the same; null: nothing is tuned
+  Ref<RunProfile> profile_;               // replaced under the mutex
   ExecContext context_;
   // Used by whoever is inside.
   int64_t delivered_ = 0;    // elements, failed ones included

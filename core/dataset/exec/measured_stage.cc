@@ -5,8 +5,10 @@
 
 #include "core/base/environment.h"
 #include "core/base/text.h"
+#include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/graph/dataset_options.h"
+#include "core/dataset/graph/run_profile.h"
 #include "core/dataset/graph/stats_aggregator.h"
 
 namespace tutti {
@@ -51,6 +53,29 @@ class MeasuredStage final : public Stage {
   LatencyRecord record_;
 };
 
+class ProfiledStage final : public Stage {
+ public:
+  ProfiledStage(const Node& node, std::unique_ptr<Stage> stage, NodeProfile* record)
+      : Stage(node, OneInput(std::move(stage))), stage_(input()), record_(*record) {}
+
+  void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
+    if (record_.IsDue()) {
+      const uint64_t then = record_.Now();
+      stage_.Next(demand, options, slab);
+      const bool sizes = record_.Add(record_.Now() - then);
+      if (sizes && !slab->columns.empty()) record_.AddBytes(slab->rows, ElementBytes(*slab));
+    } else {
+      stage_.Next(demand, options, slab);
+    }
+    if (!demand.count_only) record_.AddRows(slab->rows);
+    if (!slab->status.ok() && !IsInterruption(slab->status)) record_.AddFailure();
+  }
+
+ private:
+  Stage& stage_;
+  NodeProfile& record_;  // of the iterator's profile
+};
+
 bool IsMeasured(const ExecContext& context) {
   return !context.probe && context.options != nullptr && context.options->aggregator();
 }
@@ -61,6 +86,12 @@ std::unique_ptr<Stage> MeasuredAs(std::string_view tag, const Node& node,
                                   std::unique_ptr<Stage> stage, const ExecContext& context) {
   if (!IsMeasured(context)) return stage;
   return std::make_unique<MeasuredStage>(node, tag, std::move(stage), context);
+}
+
+std::unique_ptr<Stage> Profiled(const Node& node, std::unique_ptr<Stage> stage,
+                                const ExecContext& context) {
+  if (context.record == nullptr) return stage;
+  return std::make_unique<ProfiledStage>(node, std::move(stage), context.record);
 }
 
 std::unique_ptr<Stage> MeasuredIfAll(const Node& node, std::unique_ptr<Stage> stage,

@@ -22,6 +22,10 @@ std::unique_ptr<Stage> MeasuredAs(std::string_view tag, const Node& node,
 std::unique_ptr<Stage> MeasuredIfAll(const Node& node, std::unique_ptr<Stage> stage,
                                      const ExecContext& context);
 
+// `stage` with what it does written into context.record; the stage itself where there is none.
+std::unique_ptr<Stage> Profiled(const Node& node, std::unique_ptr<Stage> stage,
+                                const ExecContext& context);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_DATASET_EXEC_MEASURED_STAGE_H_

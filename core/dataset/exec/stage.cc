@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/dataset/exec/measured_stage.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/run_profile.h"
 
 namespace tutti {
 namespace {
@@ -76,9 +77,11 @@ Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& co
         node.label(), kMostStages);
   }
   const auto measured = [&](StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
+    ExecContext own = context;
+    own.record = context.profile != nullptr ? context.profile->Add(node) : nullptr;
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage,
-                           node.op().make_stage(node, context, std::move(inputs)));
-    return MeasuredIfAll(node, std::move(stage), context);
+                           node.op().make_stage(node, own, std::move(inputs)));
+    return Profiled(node, MeasuredIfAll(node, std::move(stage), context), own);
   };
   if (node.makes_parts_late()) return measured({});
   StageInputs inputs;

@@ -44,11 +44,14 @@
 
 namespace tutti {
 
+class Autotuner;
 class CallPermits;
 class DatasetEnvironment;
 class DatasetOptions;
 class MemoryAccount;
+class NodeProfile;
 class RamBudget;
+class RunProfile;
 
 // A key for random numbers that depends on all of `values`.
 uint64_t KeyOf(std::initializer_list<uint64_t> values);
@@ -97,6 +100,12 @@ struct ExecContext {
   CallPermits* permits = nullptr;
   // Of what buffers hold; null: any number of bytes.
   RamBudget* budget = nullptr;
+  // Where what is chosen is written down, and measured what is; null: nowhere.
+  RunProfile* profile = nullptr;
+  // Of the stage that is made; null where it is not measured.
+  NodeProfile* record = nullptr;
+  // Null: AUTOTUNE is a constant.
+  Autotuner* autotuner = nullptr;
   // Of datasets that functions gave: the depth of those around them, which stand on the same stack.
   int32_t depth_around = 0;
 

@@ -7,6 +7,8 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/dataset/graph/run_profile.h"
+#include "core/dataset/graph/run_report.h"
 #include "core/function/function.h"
 
 namespace tutti {
@@ -152,7 +154,25 @@ Ref<Dataset> Dataset::ReplaceOptions(const DatasetOptions& options) const {
   return OfNode(environment_, node_, options);
 }
 
+std::string NodeText(const Node& node) { return ExplainNode(node, 0); }
+
+void Dataset::NoteRun(Ref<RunProfile> run) const {
+  std::lock_guard lock(mutex_);
+  std::swap(run_, run);
+}
+
+RunReport Dataset::ExplainRun() const {
+  Ref<RunProfile> run;
+  {
+    std::lock_guard lock(mutex_);
+    run = run_;
+  }
+  return RunReport::Of(*node_, options_, run.get());
+}
+
 std::string Dataset::Explain() const {
+  const RunReport report = ExplainRun();
+  if (report.tells_of_run()) return report.ToText();
   std::string text = ExplainGraph(*node_);
   if (!options_.empty()) text += Format("options: {}\n", options_.Explain());
   return text;

@@ -12,6 +12,7 @@
 #define TUTTI_CORE_DATASET_GRAPH_DATASET_H_
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,10 @@
 
 namespace tutti {
 
-// prefetch's and num_parallel_calls' "you choose".
+class RunProfile;
+struct RunReport;
+
+// prefetch's and num_parallel_calls' "you choose": exec/autotuner.h.
 inline constexpr int64_t kAutotune = -1;
 
 struct MapOptions {
@@ -120,8 +124,12 @@ class Dataset final : public DatasetLeaf {
   // the function, ends it, and names the element. Blocks: refused in dataset callbacks.
   Result<Ref<Value>> Reduce(Ref<Value> initial, Function& function, const CallOptions& call) const;
   Ref<const ElementSpec> known_element_spec() const override { return node_->element_spec(); }
-  // One line per op from the last to the sources, with cardinality and spec.
+  // One line per op from the last to the sources, with cardinality and spec; below them what was
+  // measured and decided in the run of the iterator that was made last.
   std::string Explain() const;
+  RunReport ExplainRun() const;
+  // An iterator over this dataset begins. Threads: any.
+  void NoteRun(Ref<RunProfile> run) const;
   // FAILED_PRECONDITION naming the op that holds a function without a registered name.
   Result<std::string> Serialize() const;
   // INVALID_ARGUMENT for bytes that are no dataset, NOT_FOUND for an op or a function that this
@@ -147,6 +155,8 @@ class Dataset final : public DatasetLeaf {
   const Ref<DatasetEnvironment> environment_;
   const Ref<const Node> node_;
   const DatasetOptions options_;
+  mutable std::mutex mutex_;  // guards run_
+  mutable Ref<RunProfile> run_;
 };
 
 }  // namespace tutti

@@ -13,9 +13,17 @@
 //                                                        iterator hold in all; 0: any
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
 //   experimental_distribute.num_devices                  0 or more; without effect yet
+//   experimental_optimization.autotune                   bool, true; what is left to the library
+//                                                        (AUTOTUNE) follows what is measured, else
+//                                                        it is a constant
+//   experimental_optimization.autotune_buffers           bool; false: buffers stay constants
+//   experimental_optimization.autotune_cpu_budget        calls and threads that AUTOTUNE chooses, of
+//                                                        one iterator in all; 0: 16 each
 //   experimental_optimization.<switch>                   see kKeys; without effect yet
 //   experimental_stats.latency_all_edges                 bool, false; every operation is measured,
 //                                                        where there is an aggregator
+//   experimental_stats.profile                           bool, false; what explain tells after a run
+//                                                        is measured
 //
 // Beside these there are texts, experimental_stats.prefix and experimental_stats.counter_prefix,
 // which stand before the names of histograms and of counters, and experimental_stats.aggregator, to
@@ -73,8 +81,9 @@ class DatasetOptions {
     kReorderDataDiscardingOps,
     kShuffleAndRepeatFusion,
     kLatencyAllEdges,
+    kProfile,
   };
-  static constexpr int kNumKeys = 26;
+  static constexpr int kNumKeys = 27;
   enum class Text : int32_t { kStatsPrefix, kStatsCounterPrefix };
   static constexpr int kNumTexts = 2;
 
@@ -100,6 +109,10 @@ class DatasetOptions {
   int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
   int64_t max_intra_op_parallelism() const { return Value(Key::kMaxIntraOpParallelism, 0); }
   int64_t ram_budget() const { return Value(Key::kRamBudget, 0); }
+  bool autotune() const { return Value(Key::kAutotune, 1) != 0; }
+  bool autotune_buffers() const { return Value(Key::kAutotuneBuffers, 1) != 0; }
+  int64_t autotune_cpu_budget() const { return Value(Key::kAutotuneCpuBudget, 0); }
+  bool profile() const { return Value(Key::kProfile, 0) != 0; }
   bool latency_all_edges() const { return Value(Key::kLatencyAllEdges, 0) != 0; }
   const std::optional<std::string>& Get(Text text) const {
     return texts_[static_cast<size_t>(text)];

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
@@ -21,8 +22,8 @@ namespace {
 
 // The order must not depend on the machine.
 constexpr int64_t kCycleLength = 10;
-// More threads than this are asked for by number, not chosen.
-constexpr int64_t kMostChosenCalls = 16;
+// Where their number is tuned.
+constexpr int64_t kFirstThreads = 4;
 
 int64_t CycleLengthOf(const Node& node) {
   const int64_t given = node.attributes().Int("cycle_length");
@@ -68,8 +69,12 @@ Result<std::unique_ptr<Stage>> MakeInterleave(const Node& node, const ExecContex
   if (calls == 0 || context.probe) {
     return MakeInterleaveStage(node, context, std::move(inputs), cycle);
   }
+  const bool tunes = calls == kAutotune;
+  const int64_t most = tunes ? std::min(cycle.length, kMostTunedCalls) : calls;
+  // Reads wait more than they compute, so that there may be more of them than cores.
+  const int64_t first = tunes && context.autotuner != nullptr ? std::min(most, kFirstThreads) : most;
   const Parallelism parallelism{
-      calls == kAutotune ? std::min(cycle.length, kMostChosenCalls) : calls,
+      first, tunes, most,
       node.attributes().Bool("deterministic", context.options->deterministic())};
   return MakeParallelInterleaveStage(node, context, std::move(inputs), cycle, parallelism);
 }

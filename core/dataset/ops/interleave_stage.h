@@ -26,7 +26,9 @@ std::unique_ptr<Stage> MakeInterleaveStage(const Node& node, const ExecContext& 
                                            StageInputs inputs, const Cycle& cycle);
 
 struct Parallelism {
-  int64_t threads = 1;
+  int64_t threads = 1;  // where it tunes, to begin with
+  bool tunes = false;
+  int64_t most_threads = 1;
   // Elements come in the order of the cycle; else from whichever slot has some.
   bool deterministic = true;
 };

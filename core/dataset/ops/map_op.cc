@@ -14,6 +14,7 @@
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/calls_ahead.h"
 #include "core/dataset/exec/function_rows.h"
 #include "core/dataset/exec/numbered_rows.h"
@@ -40,22 +41,23 @@ Ref<const ElementSpec> PromisedSpec(const Node& node) {
   return spec.ok() ? std::move(spec).value() : nullptr;
 }
 
-// What "you choose" means, at most: more are asked for by number.
-constexpr int64_t kMostChosen = 16;
-
-// How many calls this map makes at once; 0: on the thread that asks.
-int64_t CallsAtOnce(const Node& node, const ExecContext& context) {
-  int64_t calls = node.attributes().Int("num_parallel_calls");
-  if (context.probe || calls == 0) return 0;
-  if (calls == kAutotune) {
-    calls = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, kMostChosen);
+// How many calls this map makes at once; none: on the thread that asks.
+CallsAhead::Number CallsAtOnce(const Node& node, const ExecContext& context) {
+  const int64_t given = node.attributes().Int("num_parallel_calls");
+  CallsAhead::Number number = {given, given == kAutotune, given};
+  if (context.probe) return {0};
+  if (number.tunes) {
+    number.calls = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, kMostTunedCalls);
+    number.most = kMostTunedCalls;
   }
-  if (context.options == nullptr) return calls;
+  if (context.options == nullptr) return number;
   for (int64_t bound : {context.options->private_threadpool_size(),
                         context.options->max_intra_op_parallelism()}) {
-    if (bound > 0) calls = std::min(calls, bound);
+    if (bound <= 0) continue;
+    number.calls = std::min(number.calls, bound);
+    number.most = std::min(number.most, bound);
   }
-  return calls;
+  return number;
 }
 
 // The argument wins over the option.
@@ -72,10 +74,10 @@ class MapStage final : public Stage {
         rows_(input()),
         function_(this->node(), context, PromisedSpec(node)),
         most_rows_(!function_.takes_slabs() && node.input().has_host_maps() ? 1 : kMaxSlabRows) {
-    const int64_t calls = CallsAtOnce(node, context);
-    if (calls == 0 || function_.takes_slabs()) return;
-    ahead_ = std::make_unique<CallsAhead>(this->node(), context, calls, KeepsOrder(node, context),
-                                          &rows_, &function_);
+    const CallsAhead::Number number = CallsAtOnce(node, context);
+    if (number.calls == 0 || function_.takes_slabs()) return;
+    ahead_ = std::make_unique<CallsAhead>(this->node(), context, number,
+                                          KeepsOrder(node, context), &rows_, &function_);
   }
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {

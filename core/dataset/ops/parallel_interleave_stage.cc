@@ -24,11 +24,13 @@
 #include "core/base/exception.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/broken_input.h"
 #include "core/dataset/exec/inner_stages.h"
 #include "core/dataset/exec/input_rows.h"
 #include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/run_profile.h"
 #include "core/dataset/ops/inner_spec.h"
 #include "core/dataset/ops/interleave_stage.h"
 
@@ -89,12 +91,14 @@ class ParallelInterleaveStage final : public Stage {
         environment_(context.environment->environment_ref()),
         cycle_length_(cycle.length),
         block_length_(cycle.length == 1 ? kLargest : cycle.block_length),
-        num_threads_(parallelism.threads),
+        record_(context.record),
         deterministic_(parallelism.deterministic),
         ready_(std::clamp(std::min(cycle.block_length, kMostReady) * 2, kFewestReady, kMostReady)),
         inners_(this->node(), context),
         spec_(this->node()),
-        ahead_bytes_(context, node, HeldBytes::Kind::kAhead) {}
+        ahead_bytes_(context, node, HeldBytes::Kind::kAhead),
+        num_threads_(this->node(), context, "num_parallel_calls", parallelism.tunes,
+                     parallelism.threads, parallelism.most_threads) {}
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     slab->status = inners_.JoinEnded(options);
@@ -102,13 +106,22 @@ class ParallelInterleaveStage final : public Stage {
     if (!slab->status.ok()) return;
     std::unique_lock lock(mutex_);
     horizon_ = demand.Horizon();
+    if (record_ != nullptr) record_->AddFill(num_ready_, ready_ * cycle_length_);
+    bool waited = false;
+    bool all_busy = false;
     while (true) {
       if (stopped_) slab->status = Closed();
       if (slab->status.ok()) slab->status = broken_;
       if (!slab->status.ok() || Deliver(demand, slab)) break;
+      if (!std::exchange(waited, true)) all_busy = AllAreBusy();
       slab->status = Wait(lock, options);
       if (!slab->status.ok()) break;
     }
+    if (!num_threads_.Observe(slab->rows, waited, all_busy) || threads_.empty()) return;
+    const int64_t threads = num_threads_.now();
+    lock.unlock();
+    StartThreads(threads);
+    wanted_.notify_all();
   }
 
   Status Restart(const CallOptions& options) override {
@@ -398,24 +411,33 @@ class ParallelInterleaveStage final : public Stage {
   // ---- Threads.
 
   Status Start() {
+    int64_t threads;
     {
       std::lock_guard lock(mutex_);
       if (stopped_) return Closed();
       TUTTI_RETURN_IF_ERROR(broken_);
+      threads = num_threads_.now();
       cancellation_ = MakeRef<Cancellation>();
       input_notes_.Clear();
       input_notes_.Add(pulled_, StateOfInput());
     }
-    while (static_cast<int64_t>(threads_.size()) < num_threads_) {
+    StartThreads(threads);
+    started_ = true;
+    return OkStatus();
+  }
+
+  void StartThreads(int64_t count) {
+    while (static_cast<int64_t>(threads_.size()) < count) {
       threads_.reserve(threads_.size() + 1);
       Result<Thread> thread = environment_->StartThread("tutti-interleave", [this] { Serve(); });
       // Fewer threads than asked for do the same, later; a simulation has none.
       if (!thread.ok()) break;
       threads_.push_back(std::move(thread).value());
     }
-    started_ = true;
-    return OkStatus();
   }
+
+  // With the mutex held.
+  bool AllAreBusy() const { return num_busy_ + (pulling_ ? 1 : 0) >= num_threads_.now(); }
 
   // Ends the threads and forgets what they made.
   Status EndPass(const CallOptions& options) {
@@ -475,7 +497,9 @@ class ParallelInterleaveStage final : public Stage {
         return;
       }
       lock.unlock();
+      const uint64_t then = record_ != nullptr ? record_->Now() : 0;
       const Status status = Run(job, options);
+      if (record_ != nullptr) record_->AddWork(record_->Now() - then);
       lock.lock();
       if (IsInterruption(status) && (stopped_ || pass_over_ || cancellation_->cancelled())) return;
     }
@@ -487,6 +511,7 @@ class ParallelInterleaveStage final : public Stage {
   // order that is the current slot, or what will fill it; in any order each slot with nothing
   // ready.
   Job Choose() {
+    if (AllAreBusy()) return {};
     const bool awaits_input = deterministic_ && SlotIsEmpty();
     const bool has_room = num_ready_ + num_busy_ < horizon_ && ahead_bytes_.HasRoom();
     for (size_t i = 0; i < slots_.size(); ++i) {
@@ -500,7 +525,7 @@ class ParallelInterleaveStage final : public Stage {
       const bool awaited = awaits_input && item == ahead_.front() && item->num_ready == 0;
       if ((has_room || awaited) && Wants(*item)) return Begin(item.get());
     }
-    if (pulling_ || input_ended_ || static_cast<int64_t>(ahead_.size()) >= num_threads_) return {};
+    if (pulling_ || input_ended_ || IsFarAhead()) return {};
     // Each dataset may have an element.
     const bool wants_more = open_ + static_cast<int64_t>(ahead_.size()) < horizon_ &&
                             ahead_bytes_.HasRoom();
@@ -508,6 +533,8 @@ class ParallelInterleaveStage final : public Stage {
     pulling_ = true;
     return {Job::Kind::kInput, nullptr};
   }
+
+  bool IsFarAhead() const { return static_cast<int64_t>(ahead_.size()) >= num_threads_.now(); }
 
   bool Wants(const Item& item) const {
     if (item.busy || item.ended || IsFailed(item)) return false;
@@ -702,7 +729,7 @@ class ParallelInterleaveStage final : public Stage {
   const Ref<Environment> environment_;
   const int64_t cycle_length_;
   const int64_t block_length_;
-  const int64_t num_threads_;
+  NodeProfile* const record_;  // null: nothing is measured
   const bool deterministic_;
   const int64_t ready_;  // elements that a dataset has ready at most
   InnerStages inners_;
@@ -718,6 +745,7 @@ class ParallelInterleaveStage final : public Stage {
   std::vector<ItemRef> slots_;  // those that were filled once
   std::deque<ItemRef> ahead_;   // for the next slots, in the input's order
   Notes input_notes_;
+  TunedCalls num_threads_;
   size_t current_ = 0;
   int64_t given_ = 0;   // elements of the current slot in this visit
   int64_t open_ = 0;    // slots with a dataset

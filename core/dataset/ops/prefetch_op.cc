@@ -23,31 +23,43 @@
 #include "core/base/exception.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
+#include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/broken_input.h"
 #include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/exec/stage.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/dataset_options.h"
+#include "core/dataset/graph/run_profile.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/op_parts.h"
 
 namespace tutti {
 namespace {
 
-// What "you choose" means: enough to hide the difference between neighbours.
+// What "you choose" begins with: enough to hide the difference between neighbours.
 constexpr int64_t kAutotunedElements = 8;
 // Elements between two notes of the input's position, at least.
 constexpr int64_t kNoteInterval = 64;
+
+int64_t FirstCapacity(const Node& node) {
+  const int64_t given = node.attributes().Int("buffer_size");
+  return given == kAutotune ? kAutotunedElements : given;
+}
+
+bool IsTuned(const Node& node, const ExecContext& context) {
+  return node.attributes().Int("buffer_size") == kAutotune &&
+         (context.options == nullptr || context.options->autotune_buffers());
+}
 
 class PrefetchStage final : public Stage {
  public:
   PrefetchStage(const Node& node, const ExecContext& context, StageInputs inputs)
       : Stage(node, std::move(inputs)),
         environment_(context.environment->environment_ref()),
-        capacity_(node.attributes().Int("buffer_size") == kAutotune
-                      ? kAutotunedElements
-                      : node.attributes().Int("buffer_size")),
-        inline_(capacity_ == 0 || context.probe),
+        record_(context.record),
+        capacity_(this->node(), context, IsTuned(node, context), FirstCapacity(node)),
+        inline_(capacity_.now() == 0 || context.probe),
         ahead_(context, node, HeldBytes::Kind::kAhead) {}
 
   ~PrefetchStage() override = default;
@@ -64,6 +76,10 @@ class PrefetchStage final : public Stage {
     const bool was_at_limit = rows_made_ >= limit_;
     limit_ = HorizonPlus(demand.Horizon(), rows_made_ - buffered_);
     if (was_at_limit) changed_.notify_all();
+    if (record_ != nullptr) record_->AddFill(buffered_, capacity_.now());
+    if (buffered_ == 0 && !ended_ && capacity_.wants_bytes() && capacity_.WasEmpty(row_bytes_)) {
+      changed_.notify_all();
+    }
     slab->status = WaitUntil(
         lock, changed_, environment_->clock(), options,
         [this] { return !queue_.empty() || ended_ || stopped_ || !broken_.ok(); }, node().label());
@@ -223,14 +239,14 @@ class PrefetchStage final : public Stage {
       const Status waited = WaitUntil(
           lock, changed_, environment_->clock(), options,
           [this] {
-            return buffered_ < capacity_ && rows_made_ < limit_ &&
+            return buffered_ < capacity_.now() && rows_made_ < limit_ &&
                    (buffered_ == 0 || ahead_.HasRoom());
           },
           node().label());
       if (!waited.ok() || stopped_ || pass_over_) return;
       const int64_t horizon = HorizonPlus(limit_, -rows_made_);
       const int64_t wanted = ahead_.RowsThatFit(
-          std::min(std::clamp<int64_t>(buffered_, 1, capacity_ - buffered_), horizon));
+          std::min(std::clamp<int64_t>(buffered_, 1, capacity_.now() - buffered_), horizon));
       lock.unlock();
       Slab slab;
       input().Next(Demand::Made(wanted, horizon), options, &slab);
@@ -248,6 +264,10 @@ class PrefetchStage final : public Stage {
       produced_ += slab.rows + (failed ? 1 : 0);
       buffered_ += slab.rows;
       rows_made_ += slab.rows;
+      if (buffered_ >= capacity_.now()) {
+        capacity_.WasFull();
+        if (row_bytes_ == 0 && slab.rows > 0) row_bytes_ = ElementBytes(slab) / slab.rows;
+      }
       if (slab.rows > 0 || failed) queue_.push_back(std::move(slab));
       if (note) notes_.push_back(*std::move(note));
       ended_ = end;
@@ -272,7 +292,8 @@ class PrefetchStage final : public Stage {
   }
 
   const Ref<Environment> environment_;
-  const int64_t capacity_;
+  NodeProfile* const record_;  // null: nothing is measured
+  TunedBuffer capacity_;       // changes under the mutex
   bool inline_;
   HeldBytes ahead_;
   Thread thread_;  // of the consumer; runs for one pass
@@ -288,6 +309,7 @@ class PrefetchStage final : public Stage {
   std::deque<Note> notes_;  // the first is the last before what was delivered
   Status note_status_;      // why the first note could not be made
   int64_t buffered_ = 0;    // rows in the queue
+  int64_t row_bytes_ = 0;   // of one of them, once it was full; 0: not known
   int64_t delivered_ = 0;   // outcomes of this pass that Next has returned
   int64_t produced_ = 0;    // outcomes of this pass
   Status broken_;           // the exception that ended the thread

@@ -5,6 +5,7 @@
 
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/run_profile.h"
 #include "core/dataset/records/file_names.h"
 #include "core/dataset/records/record_file_source.h"
 #include "core/function/function.h"
@@ -93,6 +94,7 @@ Result<std::unique_ptr<Stage>> MakeParallelReadsStage(const Node& node, const Ex
   TUTTI_ASSIGN_OR_RETURN(const Ref<const Node> cycle,
                          Node::Create(*interleave, node.name(), std::move(attributes),
                                       node.inputs(), {std::move(read)}));
+  if (context.profile != nullptr) context.profile->ShowAs(*cycle, node);
   StageInputs names;
   names.push_back(MakeFileNamesStage(node, context, std::move(inputs)));
   StageInputs made(1);

@@ -1,0 +1,146 @@
+#include "core/dataset/exec/autotuner.h"
+
+#include <algorithm>
+
+#include "core/base/environment.h"
+#include "core/base/text.h"
+#include "core/dataset/graph/dataset_environment.h"
+#include "core/dataset/graph/run_profile.h"
+
+namespace tutti {
+namespace {
+
+// A window has so many elements per call, and takes so long; or it takes the longest.
+constexpr int64_t kRowsPerCall = 4;
+constexpr int64_t kWindowNs = 10'000'000;
+constexpr int64_t kLongestWindowNs = 500'000'000;
+// Of the consumer's turns, so many have to wait before there are more calls; below the other nobody
+// waits.
+constexpr double kWaits = 0.25;
+constexpr double kNoWaits = 0.02;
+// What twice the calls have to bring.
+constexpr double kGain = 1.1;
+constexpr int64_t kIdleWindows = 32;
+
+}  // namespace
+
+int64_t Autotuner::Take(int64_t wanted) {
+  int64_t used = used_.load(std::memory_order_relaxed);
+  int64_t taken;
+  do {
+    taken = cpu_budget_ == 0 ? wanted
+                             : std::clamp<int64_t>(cpu_budget_ - used, 0, wanted);
+  } while (!used_.compare_exchange_weak(used, used + taken, std::memory_order_relaxed));
+  return taken;
+}
+
+TunedCalls::TunedCalls(const Node& node, const ExecContext& context, std::string_view attribute,
+                       bool tunes, int64_t first, int64_t most)
+    : node_(Ref<const Node>::Retain(&node)),
+      profile_(context.profile),
+      record_(context.record),
+      autotuner_(tunes && !context.probe ? context.autotuner : nullptr),
+      attribute_(attribute),
+      clock_(context.environment->environment().clock()),
+      most_(most),
+      now_(first) {
+  if (autotuner_ != nullptr) {
+    autotuner_->TakeFirst();
+    now_ = 1 + autotuner_->Take(std::min(first, most) - 1);
+    began_ = clock_.Now();
+    if (profile_ != nullptr) {
+      profile_->AddDecision(*node_, Format("{}: {}, to begin with", attribute_, now_));
+    }
+  }
+  if (record_ != nullptr) record_->SetParallelism(now_);
+}
+
+TunedCalls::~TunedCalls() {
+  if (autotuner_ != nullptr) autotuner_->GiveBack(now_);
+}
+
+void TunedCalls::Set(int64_t calls, std::string_view why) {
+  if (profile_ != nullptr) {
+    profile_->AddDecision(*node_, Format("{}: {} -> {}, {}", attribute_, now_, calls, why));
+  }
+  now_ = calls;
+  if (record_ != nullptr) record_->SetParallelism(now_);
+}
+
+bool TunedCalls::Observe(int64_t rows, bool waited, bool all_busy) {
+  if (autotuner_ == nullptr) return false;
+  rows_ += rows;
+  ++turns_;
+  if (waited) ++waits_;
+  if (waited && all_busy) ++busy_waits_;
+  const uint64_t now = clock_.Now();
+  // The processor's counter runs at some GHz, and other clocks at one: about nanoseconds will do.
+  const double ns = static_cast<double>(now - began_) * (clock_.counts() ? 0.4 : 1.0);
+  const bool full = rows_ >= kRowsPerCall * now_ && ns >= kWindowNs;
+  if (!full && ns < kLongestWindowNs) return false;
+  const bool grew = !skips_ && Decide(static_cast<double>(rows_) / std::max(ns, 1.0));
+  skips_ = !skips_ && grew;
+  began_ = now;
+  rows_ = turns_ = waits_ = busy_waits_ = 0;
+  return grew;
+}
+
+bool TunedCalls::Decide(double rate) {
+  if (before_ > 0) {
+    const int64_t before = std::exchange(before_, 0);
+    if (rate < rate_before_ * kGain) {
+      autotuner_->GiveBack(now_ - before);
+      Set(before, "more gave no more");
+      pause_ = next_pause_;
+      next_pause_ = std::min<int64_t>(next_pause_ * 2, 1024);
+      return false;
+    }
+  }
+  const double turns = static_cast<double>(std::max<int64_t>(turns_, 1));
+  const double waits = static_cast<double>(waits_) / turns;
+  idle_ = waits < kNoWaits ? idle_ + 1 : 0;
+  if (idle_ >= kIdleWindows && !halved_ && now_ > least_) {
+    const int64_t half = std::max(least_, now_ / 2);
+    autotuner_->GiveBack(now_ - half);
+    Set(half, "nobody waits");
+    halved_ = true;
+    idle_ = 0;
+    return false;
+  }
+  if (pause_ > 0) {
+    --pause_;
+    return false;
+  }
+  if (waits < kWaits || busy_waits_ * 2 < waits_ || now_ >= most_) return false;
+  const int64_t more = autotuner_->Take(std::min(now_, most_ - now_));
+  if (more == 0) return false;
+  before_ = now_;
+  rate_before_ = rate;
+  Set(now_ + more, Format("the consumer waited in {:.0f} % of its calls", waits * 100));
+  return true;
+}
+
+TunedBuffer::TunedBuffer(const Node& node, const ExecContext& context, bool tunes, int64_t first)
+    : node_(Ref<const Node>::Retain(&node)),
+      profile_(context.profile),
+      tunes_(tunes && !context.probe && context.autotuner != nullptr),
+      now_(first) {
+  if (tunes_ && profile_ != nullptr) {
+    profile_->AddDecision(*node_, Format("buffer_size: {}, to begin with", now_));
+  }
+}
+
+bool TunedBuffer::WasEmpty(int64_t row_bytes) {
+  if (!tunes_ || !was_full_ || now_ >= kMostTunedElements) return false;
+  was_full_ = false;
+  const int64_t size = std::min(now_ * 2, kMostTunedElements);
+  if (row_bytes > kMostTunedBytes / size) return false;
+  if (profile_ != nullptr) {
+    profile_->AddDecision(
+        *node_, Format("buffer_size: {} -> {}, it was full and then empty", now_, size));
+  }
+  now_ = size;
+  return true;
+}
+
+}  // namespace tutti
