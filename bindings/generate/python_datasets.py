@@ -21,9 +21,8 @@ import os
 from typing import TYPE_CHECKING, Any, Callable, Optional, Type, Union
 
 from tutti import _arguments, _native
-from tutti._specs import TensorSpec
-from tutti.data import _expression
-from tutti.data._function import Function, function_of
+from tutti.data import _choice, _expression, _traced_datasets
+from tutti.data._function import Function
 
 if TYPE_CHECKING:
     from tutti.data._dataset import Dataset
@@ -48,6 +47,8 @@ class Transformations:
         @staticmethod
         def _of(handle: Any) -> Dataset: ...
 '''
+# Operations whose number may be a placeholder of a function that is traced.
+TRACED = ("repeat", "skip", "take")
 # Codes of statuses, which are exceptions in Python.
 CODES = re.compile(r"\b(?:INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|"
                    r"OUT_OF_RANGE|DATA_LOSS|RESOURCE_EXHAUSTED|UNIMPLEMENTED|UNAVAILABLE)\b")
@@ -101,7 +102,7 @@ def signature(op: Op) -> List[str]:
     texts = ["self", *(parameter(op, a) for a in op.arguments), *accepted,
              "name: Optional[str] = None"]
     if any(a.kind == "function" for a in op.arguments):
-        texts += ["*", "slab: bool = False", "native: bool = False"]
+        texts += ["*", "slab: bool = False", "native: Optional[bool] = None"]
     return texts
 
 
@@ -114,7 +115,7 @@ def method(op: Op) -> str:
     doc = CODES.sub(lambda code: code[0].title().replace("_", "") + "Error", op.doc("python"))
     if any(a.kind == "function" for a in op.arguments):
         doc += (" With slab=True the function gets many rows at once and gives a vector of "
-                "booleans; with native=True it is traced, as in map.")
+                "booleans. native: as in map.")
     example = op.settings.get("example", {}).get("python", [])
     quoted = textwrap.wrap(f'"""{doc}' + ("" if example else '"""'), 91, break_long_words=False)
     if example:
@@ -123,6 +124,10 @@ def method(op: Op) -> str:
     for name, kind in op.of("python").get("accept", {}).items():
         check = {"Optional[int]": "check_calls", "Optional[bool]": "check_flag"}[kind]
         text += f"        _arguments.{check}(\"{op.name}: {name}\", {name})\n"
+    if op.name in TRACED:
+        given = name_of(op, op.arguments[0])
+        text += (f"        if isinstance({given}, _expression.Expr):\n            return self._of("
+                 f"_traced_datasets.counted(self, \"{op.name}\", {given}))\n")
     arguments = []
     for a in op.arguments:
         given = name_of(op, a)
@@ -131,9 +136,8 @@ def method(op: Op) -> str:
                 raise TableError(f"{op.function.where}: {op.function.name}: expected function = "
                                  f"\"predicate\" in api.toml, [dataset.{op.name}], found "
                                  f"{op.settings.get('function')!r}; others are written by hand")
-            text += (f"        function = (_expression.native({given}, self, \"{op.name}\") "
-                     "if native else\n                    "
-                     f"function_of({given}, slab, TensorSpec((), bool), name))\n")
+            text += (f"        function = _choice.of_predicate({given}, self, \"{op.name}\", "
+                     "native, slab, name)\n")
             arguments.append("function._handle")
         elif a.kind == "dataset":
             text += (f"        other = _arguments.handle_of(\"{op.name}: {given}\", {given}, "

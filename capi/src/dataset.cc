@@ -116,6 +116,16 @@ tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
   });
 }
 
+tutti_status *tutti_dataset_get_promised_spec(const tutti_dataset *dataset,
+                                              tutti_spec **out_spec) {
+  return Guard(__func__, From::kAny, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, dataset, out_spec);
+    Ref<const ElementSpec> spec = FromHandle(dataset)->promised_spec();
+    *out_spec = spec ? Give(std::move(spec)) : nullptr;
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_dataset_create_from_variant(const tutti_value *variant,
                                                 const tutti_spec *element_spec,
                                                 const tutti_call_options *call_options,

@@ -8,7 +8,9 @@
 #include "capi/src/bytes.h"
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
+#include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/dataset/expression/dataset_function.h"
 #include "core/dataset/expression/expression_function.h"
 #include "core/tensor/cast.h"
 
@@ -136,6 +138,55 @@ tutti_status *tutti_expression_create_function(const tutti_expression *expressio
     TUTTI_ASSIGN_OR_RETURN(
         auto function,
         MakeExpressionFunction(*FromHandle(expression), structure.spec_ref(), nodes));
+    *out_function = Give(std::move(function));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_expression_add_dataset(tutti_expression *expression, tutti_runtime *runtime,
+                                           const char *maker, const tutti_dataset *input,
+                                           const tutti_value *nodes, tutti_dataset **out_dataset) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, expression, maker, nodes, out_dataset);
+    const Value &structure = *FromHandle(nodes);
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> given, ReadNodes(call, structure));
+    Ref<Dataset> made;
+    if (input != nullptr) {
+      if (given.size() != 1) {
+        return InvalidArgument("{}: expected one node, got {}", call.function, given.size());
+      }
+      TUTTI_ASSIGN_OR_RETURN(made, MakeTracedCount(*FromHandle(input), FromHandle(expression),
+                                                   maker, given[0]));
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+      TUTTI_ASSIGN_OR_RETURN(made,
+                             MakeTracedSource(root->datasets(), FromHandle(expression), maker,
+                                              structure.spec_ref(), given));
+    }
+    *out_dataset = Give(std::move(made));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_expression_capture(tutti_expression *expression, tutti_expression *outer,
+                                       int64_t node, int64_t *out_node) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, expression, outer, out_node);
+    TUTTI_ASSIGN_OR_RETURN(*out_node,
+                           FromHandle(expression)->Capture(
+                               Ref<Expression>::Retain(FromHandle(outer)), node));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_expression_create_dataset_function(tutti_expression *expression,
+                                                       const tutti_dataset *dataset,
+                                                       tutti_function **out_function) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, expression, dataset, out_function);
+    TUTTI_ASSIGN_OR_RETURN(
+        auto function, MakeDatasetFunction(Ref<Expression>::Retain(FromHandle(expression)),
+                                           *FromHandle(dataset)));
     *out_function = Give(std::move(function));
     return OkStatus();
   });

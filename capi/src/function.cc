@@ -24,6 +24,7 @@ Result<StoredCallbackOptions> ReadFunctionOptions(Call call,
   StoredCallbackOptions read;
   read.name = TextOr(set.name, "");
   read.fingerprint = TextOr(set.fingerprint, "");
+  read.reason = TextOr(set.callback_reason, "");
   read.output_spec = Ref<const ElementSpec>::Retain(FromHandle(set.output_spec));
   TUTTI_ASSIGN_OR_RETURN(const bool slab, ReadTristate(call, set.slab, false, "slab"));
   read.granularity = slab ? Granularity::kSlab : Granularity::kRow;

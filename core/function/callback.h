@@ -52,6 +52,7 @@ struct StoredCallbackOptions {
   Granularity granularity = Granularity::kRow;
   Ref<const ElementSpec> output_spec;  // of one row; null: the first call tells
   std::string fingerprint;             // Function::fingerprint
+  std::string reason;                  // Function::callback_reason
 };
 
 class StoredCallback final : public Function {
@@ -67,6 +68,7 @@ class StoredCallback final : public Function {
   bool calls_host() const override { return true; }
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec* input) const override;
   std::string_view fingerprint() const override { return options_.fingerprint; }
+  std::string_view callback_reason() const override { return options_.reason; }
 
  private:
   template <typename T, typename... Args>

@@ -57,6 +57,10 @@ class Function : public RefCounted {
   // binding knows it; empty where nobody does. What is kept over processes (snapshots) goes by it.
   virtual std::string_view fingerprint() const { return {}; }
 
+  // Of a function that calls the host: why it is no native one, as its language's binding knows it,
+  // for people; empty where nobody said.
+  virtual std::string_view callback_reason() const { return {}; }
+
   // For messages; may be empty.
   const std::string& name() const noexcept { return name_; }
 

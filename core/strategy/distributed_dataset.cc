@@ -211,6 +211,19 @@ Status DistributedDataset::Agree(const Strategy& strategy, const char* what, Res
 
 // ---- From a dataset. ----
 
+namespace {
+
+// One step takes an element for each replica of this process, which is what slack goes by.
+Ref<const Dataset> WithSlackPeriod(Ref<const Dataset> dataset, const Strategy& strategy) {
+  DatasetOptions options = dataset->options();
+  if (!options.slack() || options.num_devices() != 0) return dataset;
+  const Status set = options.SetInt("experimental_distribute.num_devices",
+                                    static_cast<int64_t>(strategy.num_local_replicas()));
+  return set.ok() ? Ref<const Dataset>(dataset->ReplaceOptions(options)) : dataset;
+}
+
+}  // namespace
+
 Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& strategy,
                                                              const Dataset& dataset,
                                                              const InputOptions& options,
@@ -233,6 +246,7 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
     }
     parts.needs_seed = shard.needs_agreed_seed;
   }
+  parts.sources[0] = WithSlackPeriod(std::move(parts.sources[0]), strategy);
   const Dataset& source = *parts.sources[0];
   Result<Ref<const ElementSpec>> spec = source.GetElementSpec(call);
   // A worker without an element hears from the others what elements are like.

@@ -130,6 +130,16 @@ func (d *Dataset) ElementSpec(ctx context.Context) (*Spec, error) {
 	return as(ownSpec)(waitOut(ctx, d, native.Dataset_element_spec))
 }
 
+// PromisedSpec describes the elements where every operation promises what they are; nil where only
+// elements can tell. Nothing is computed.
+func (d *Dataset) PromisedSpec() (*Spec, error) {
+	made, err := readOut(d, native.Dataset_promised_spec)
+	if err != nil || made == 0 {
+		return nil, err
+	}
+	return ownSpec(made), nil
+}
+
 // Reduce gives the last state: initial, then for each element what fn gives for state and element,
 // which end with it. Structure and dtypes of the state stay, or else it is an ErrInvalidArgument
 // that names both; its shapes may change. It iterates now.

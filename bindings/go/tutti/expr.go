@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"math"
+	"sync/atomic"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -34,8 +35,32 @@ type exprParts struct {
 
 // exprTrace is one call of a traced function, with the first error in it.
 type exprTrace struct {
-	o   *object
-	err error
+	o     *object
+	err   error
+	order int64 // of beginning: what is traced inside of a function begins after it
+}
+
+// begun counts traces.
+var begun atomic.Int64
+
+// node is what x is in t, which captures it where it is of the function around.
+func (t *exprTrace) nodeOf(x Expr, what string) (int64, error) {
+	node, err := x.leaf(what)
+	if err != nil || x.trace == t {
+		return node, err
+	}
+	if x.trace.order > t.order {
+		return 0, invalidArgument("%s: an Expr of another trace is used", what)
+	}
+	outer, err := x.trace.o.use()
+	if err != nil {
+		return 0, err
+	}
+	defer x.trace.o.done()
+	captured := t.add(func(trace uintptr, made *int64) uintptr {
+		return native.Expression_capture(trace, outer, node, made)
+	})
+	return captured.node, t.err
 }
 
 func (t *exprTrace) fail(err error) {
@@ -139,10 +164,18 @@ func (x Expr) leaf(what string) (int64, error) {
 // numbers, a dtype (0: none) and a text; the other methods are such operations.
 func (x Expr) Operation(name string, others []any, numbers []int64, dtype DType, keepDims bool,
 	text string) Expr {
-	first, err := x.leaf(name)
 	if x.trace == nil {
 		return x
 	}
+	// The innermost, which captures what is of those around it.
+	inner := x.trace
+	for _, other := range others {
+		given, ok := other.(Expr)
+		if ok && given.trace != nil && given.trace.order > inner.order {
+			inner = given.trace
+		}
+	}
+	first, err := inner.nodeOf(x, name)
 	nodes := []int64{first}
 	for _, other := range others {
 		var node int64
@@ -150,19 +183,17 @@ func (x Expr) Operation(name string, others []any, numbers []int64, dtype DType,
 			break
 		}
 		if given, ok := other.(Expr); ok {
-			if node, err = given.leaf(name); err == nil && given.trace != x.trace {
-				err = invalidArgument("%s: an Expr of another trace is used", name)
-			}
+			node, err = inner.nodeOf(given, name)
 		} else {
-			node, err = x.trace.constant(other)
+			node, err = inner.constant(other)
 		}
 		nodes = append(nodes, node)
 	}
 	if err != nil {
-		x.trace.fail(err)
-		return Expr{trace: x.trace}
+		inner.fail(err)
+		return Expr{trace: inner}
 	}
-	return x.trace.add(func(trace uintptr, node *int64) uintptr {
+	return inner.add(func(trace uintptr, node *int64) uintptr {
 		return native.Expression_add_operation(trace, name, nodes, numbers, int(dtype),
 			tristate(keepDims), text, node)
 	})
@@ -380,9 +411,9 @@ func (x Expr) String() string {
 }
 
 // result is the structure of what a function gave, with nodes as its leaves.
-func (x Expr) result() (Value, error) {
+func (x Expr) result(t *exprTrace) (Value, error) {
 	if x.value == nil {
-		node, err := x.leaf("the result")
+		node, err := t.nodeOf(x, "the result")
 		if err != nil {
 			return Value{}, err
 		}
@@ -396,7 +427,7 @@ func (x Expr) result() (Value, error) {
 	}()
 	for i, part := range x.value.parts {
 		var err error
-		if parts[i], err = part.result(); err != nil {
+		if parts[i], err = part.result(t); err != nil {
 			return Value{}, err
 		}
 	}
@@ -430,6 +461,33 @@ func ExpressionOf(fn func(element Expr) Expr, element *Spec) *Function {
 	if fn == nil || element == nil {
 		return &Function{err: invalidArgument("ExpressionOf: a function and a spec are needed, not nil")}
 	}
+	return traceOf(element, func(trace *exprTrace, x Expr) (uintptr, error) {
+		result := fn(x)
+		if trace.err != nil {
+			return 0, trace.err
+		}
+		if result.trace == nil {
+			return 0, invalidArgument(
+				"a traced function gives what it computes of its element, and it gave another Expr")
+		}
+		nodes, err := result.result(trace)
+		if err != nil {
+			return 0, err
+		}
+		defer nodes.Close()
+		used, err := nodes.use()
+		if err != nil {
+			return 0, err
+		}
+		defer nodes.done()
+		return readOut(trace.o, func(pointer uintptr, made *uintptr) uintptr {
+			return native.Expression_function(pointer, used, made)
+		})
+	})
+}
+
+// traceOf is the function that call makes in a trace of its own.
+func traceOf(element *Spec, call func(trace *exprTrace, x Expr) (uintptr, error)) *Function {
 	spec, err := element.use()
 	if err != nil {
 		return &Function{err: err}
@@ -439,30 +497,11 @@ func ExpressionOf(fn func(element Expr) Expr, element *Spec) *Function {
 	if err := check(native.Expression_create(spec, &pointer)); err != nil {
 		return &Function{err: err}
 	}
-	trace := &exprTrace{o: own(pointer, "trace", native.Tutti_expression_release)}
+	trace := &exprTrace{o: own(pointer, "trace", native.Tutti_expression_release),
+		order: begun.Add(1)}
 	defer trace.o.close()
 	var leaf int64
-	result := fn(trace.placeholder(spec, []int64{}, &leaf))
-	if trace.err != nil {
-		return &Function{err: trace.err}
-	}
-	if result.trace != trace {
-		return &Function{err: invalidArgument(
-			"a traced function gives what it computes of its element, and it gave another Expr")}
-	}
-	nodes, err := result.result()
-	if err != nil {
-		return &Function{err: err}
-	}
-	defer nodes.Close()
-	used, err := nodes.use()
-	if err != nil {
-		return &Function{err: err}
-	}
-	defer nodes.done()
-	return functionOf(readOut(trace.o, func(pointer uintptr, made *uintptr) uintptr {
-		return native.Expression_function(pointer, used, made)
-	}))
+	return functionOf(call(trace, trace.placeholder(spec, []int64{}, &leaf)))
 }
 
 func (d *Dataset) traced(fn func(element Expr) Expr, options []Option,

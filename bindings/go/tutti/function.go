@@ -45,7 +45,7 @@ func (r *Runtime) NewFunction(fn MapFunc, options ...FunctionOption) *Function {
 	var made uintptr
 	err := r.withFunction(fn, chosen, func(runtime, handle, output uintptr) uintptr {
 		return native.Function_create(runtime, handle, chosen.Name, "", output, chosen.Slab,
-			&made)
+			"a function of Go's; MapExpr and its like are native", &made)
 	})
 	return functionOf(made, err)
 }

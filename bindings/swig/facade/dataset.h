@@ -21,13 +21,14 @@ inline tutti_callback StoreElementHost(tutti_host_handle element_fn, const tutti
 
 inline tutti_status *function_create(tutti_runtime *runtime, tutti_host_handle element_fn,
                                      const char *name, const char *fingerprint,
-                                     const tutti_spec *signature, bool slab,
+                                     const tutti_spec *signature, bool slab, const char *reason,
                                      tutti_function **out_function) {
   tutti_function_options options = TUTTI_FUNCTION_OPTIONS_INIT;
   options.name = name;
   options.fingerprint = fingerprint;
   options.output_spec = signature;
   options.slab = slab ? TUTTI_TRUE : TUTTI_FALSE;
+  options.callback_reason = reason;
   return tutti_function_create(runtime, StoreElementHost(element_fn, signature), &options,
                                out_function);
 }

@@ -109,10 +109,11 @@ OUT_ELEMENT(out_step, kOfStep)
 }
 %typemap(freearg) tutti_value **out_optional_step "tutti_value_release(*$1);"
 
+/* None where there is no spec. */
 %typemap(in, numinputs=0) tutti_spec **out_spec (tutti_spec *spec = nullptr) "$1 = &spec;";
 %typemap(argout) tutti_spec **out_spec {
   Py_DECREF($result);
-  $result = tutti_python::ObjectOfSpec(*$1);
+  $result = *$1 == nullptr ? Py_NewRef(Py_None) : tutti_python::ObjectOfSpec(*$1);
   if ($result == nullptr) SWIG_fail;
 }
 %typemap(freearg) tutti_spec **out_spec "tutti_spec_release(*$1);"

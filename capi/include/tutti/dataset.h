@@ -540,6 +540,12 @@ TUTTI_API tutti_status *tutti_dataset_element_spec(const tutti_dataset *dataset,
                                                    const tutti_call_options *call,
                                                    tutti_spec **out_spec);
 
+/* The same where every operation promises what its elements are, so that it holds for all of them;
+ * NULL where only elements can tell. Nothing is computed.
+ * Context: any. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_get_promised_spec(const tutti_dataset *dataset,
+                                                        tutti_spec **out_spec);
+
 /* The last state: `initial_state`, then for each element what `reduce_func` gives for the tuple of
  * state and element; an element that is a tuple is one part of it. Structure and dtypes of the
  * state stay, INVALID_ARGUMENT naming both otherwise; its shapes may change. A failure, of an

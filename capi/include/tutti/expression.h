@@ -50,7 +50,7 @@
 #ifndef TUTTI_EXPRESSION_H_
 #define TUTTI_EXPRESSION_H_
 
-#include <tutti/function.h>
+#include <tutti/dataset.h>
 
 TUTTI_BEGIN_DECLS
 
@@ -119,6 +119,49 @@ TUTTI_API tutti_status *tutti_expression_to_string(const tutti_expression *expre
 TUTTI_API tutti_status *tutti_expression_create_function(const tutti_expression *expression,
                                                          const tutti_value *result,
                                                          tutti_function **out_function);
+
+/* ---- functions that give datasets, for flat_map, interleave and group_by_window.
+ *
+ * Inside of the expression `outer` a dataset is put together of its nodes, by functions of
+ * datasets, and by expressions that capture its nodes:
+ *
+ *   tutti_expression_add_dataset(outer, NULL, "range", NULL, bounds, &inner);   0, x and 1
+ *   tutti_expression_create(numbers, &trace);
+ *   tutti_expression_add_parameter(trace, 0, &y);
+ *   tutti_expression_capture(trace, outer, x, &captured);
+ *   ... the sum of y and captured, as a function ...
+ *   tutti_dataset_map(&inner, sum, NULL);
+ *   tutti_expression_create_dataset_function(outer, inner, &function);
+ *   tutti_dataset_flat_map(&dataset, function, NULL);
+ */
+
+/* A dataset of nodes, which has elements only in what tutti_expression_create_dataset_function
+ * makes of it (FAILED_PRECONDITION). `maker` is "range", of a tuple of the integers start, stop and
+ * step; "from_tensors" or "from_tensor_slices", of a structure; or, of the dataset `input`, which
+ * is NULL otherwise, "repeat", "take" or "skip" by an integer. The leaves of `nodes` are nodes.
+ * NOT_FOUND names the makers. A file's name becomes its records by way of from_tensors, and of
+ * tutti_dataset_create_text_line and its like.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_add_dataset(tutti_expression *expression,
+                                                     tutti_runtime *runtime, const char *maker,
+                                                     const tutti_dataset *input,
+                                                     const tutti_value *nodes,
+                                                     tutti_dataset **out_dataset);
+
+/* Node `node` of `outer` as a parameter that has one value for all rows. What `expression` becomes
+ * can only stand in a dataset that `outer` gives: FAILED_PRECONDITION at iteration elsewhere.
+ * INVALID_ARGUMENT when nodes of another expression were captured before.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_capture(tutti_expression *expression,
+                                                 tutti_expression *outer, int64_t node,
+                                                 int64_t *out_node);
+
+/* The function from an element to `dataset`. It can be serialised if the functions in it can.
+ * INVALID_ARGUMENT for something drawn at random without a seed that does not depend on the
+ * element, and for functions that have captured nodes of another expression.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_expression_create_dataset_function(
+    tutti_expression *expression, const tutti_dataset *dataset, tutti_function **out_function);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_expression_retain(const tutti_expression *expression);

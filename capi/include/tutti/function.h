@@ -42,9 +42,11 @@ typedef struct tutti_function_options {
   /* What tells the code of this function from that of others, in other processes, too: a hash of
    * it, for instance. NULL: nobody knows; tutti_dataset_snapshot wants a registered function. */
   const char *fingerprint;
+  /* Why it is a callback and no expression, for tutti_dataset_explain. NULL: nobody says. */
+  const char *callback_reason;
 } tutti_function_options;
 #define TUTTI_FUNCTION_OPTIONS_INIT \
-  { sizeof(tutti_function_options), NULL, NULL, 0, NULL }
+  { sizeof(tutti_function_options), NULL, NULL, 0, NULL, NULL }
 
 /* A function from a callback.
  * Context: building. Threads: any. Since: 0.1. */

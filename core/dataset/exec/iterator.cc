@@ -1,5 +1,6 @@
 #include "core/dataset/exec/iterator.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "core/dataset/exec/graph_header.h"
 #include "core/dataset/exec/ram_budget.h"
 #include "core/dataset/graph/envelope.h"
+#include "core/dataset/graph/host_functions.h"
 #include "core/dataset/graph/run_profile.h"
 #include "core/dataset/graph/run_report.h"
 
@@ -115,6 +117,10 @@ Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
   }
   profile_ = MakeProfile();
   context_.profile = profile_.get();
+  if (dataset_->options().slack()) {
+    context_.slack_node = LastPrefetch(dataset_->node());
+    context_.slack_period = std::max<int64_t>(1, dataset_->options().num_devices());
+  }
 }
 
 Iterator::~Iterator() = default;
@@ -124,6 +130,7 @@ Result<Ref<Iterator>> Iterator::Create(Ref<const Dataset> dataset, IteratorOptio
   TUTTI_RETURN_IF_ERROR(CheckComputingAllowed(kMaking));
   TUTTI_RETURN_IF_ERROR(dataset->environment()->environment().CheckUsable(kMaking));
   std::string name = NameOf(options, *dataset);
+  TUTTI_RETURN_IF_ERROR(CheckNativeFunctions(*dataset, name));
   if (PlacementsAreLogged()) {
     LogPlacement(dataset->environment()->environment().log(), name, "CPU:0",
                  "elements of datasets are made on the host");
@@ -288,6 +295,7 @@ Result<std::string> Iterator::Save(const CallOptions& call) {
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, "save"));
   std::string state;
   TUTTI_RETURN_IF_ERROR(CatchExceptions(closable_name(), [&]() -> Status {
+    TUTTI_RETURN_IF_ERROR(CheckExternalState(*dataset_, "save", &external_state_told_));
     std::string body = fresh_state_;
     if (body.empty()) {
       TUTTI_RETURN_IF_ERROR(CheckWhole());

@@ -110,6 +110,7 @@ class Iterator final : public Closable {
   HeldRows held_;            // what the stages have given and nobody has got yet
   std::string fresh_state_;  // the position before the first element, while held_ has that
   std::string header_;       // of the graph, once it was needed
+  bool external_state_told_ = false;
   bool moving_ = false;  // between two calls: an exception has left the stages somewhere
   Status exception_;     // that; OK when the thread was cancelled
 

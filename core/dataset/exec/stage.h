@@ -106,6 +106,9 @@ struct ExecContext {
   NodeProfile* record = nullptr;
   // Null: AUTOTUNE is a constant.
   Autotuner* autotuner = nullptr;
+  // The node that pauses after each `slack_period` elements; null: none does.
+  const Node* slack_node = nullptr;
+  int64_t slack_period = 0;
   // Of datasets that functions gave: the depth of those around them, which stand on the same stack.
   int32_t depth_around = 0;
 

@@ -218,7 +218,10 @@ Result<std::vector<Ref<Tensor>>> ExpressionPlan::Run(Context& context,
     const int64_t row = FailedRow(result.status(), rows);
     if (row == 0) return Status(result.status()).With("row", 0);
     std::vector<Ref<Tensor>> before;
-    for (const Ref<Tensor>& leaf : leaves) before.push_back(leaf->Slice(0, row));
+    for (const Ref<Tensor>& leaf : leaves) {
+      // What was captured has one value for all rows.
+      before.push_back(leaf->dim(0) == rows ? leaf->Slice(0, row) : leaf);
+    }
     Result<std::vector<Ref<Tensor>>> again = ExpressionRun(*this, context, before, row).Run();
     if (again.ok()) break;
     result = std::move(again);

@@ -122,7 +122,84 @@ Result<int64_t> Expression::Add(ExpressionNode node) {
   return static_cast<int64_t>(nodes_.size()) - 1;
 }
 
+Result<int64_t> Expression::Capture(const Ref<Expression>& outer, int64_t node) {
+  if (outer.get() == this) return InvalidArgument("expression: it cannot capture its own nodes");
+  {
+    const std::lock_guard lock(mutex_);
+    if (outer_ != nullptr && outer_.get() != outer.get()) {
+      return InvalidArgument("expression: it has captured nodes of one expression already, and "
+                             "captures none of another one");
+    }
+  }
+  TUTTI_ASSIGN_OR_RETURN(const int64_t place, outer->Export(node));
+  TUTTI_ASSIGN_OR_RETURN(const TensorSpec spec, outer->SpecOf(node));
+  TUTTI_ASSIGN_OR_RETURN(std::string text, outer->ToString(node));
+  const std::lock_guard lock(mutex_);
+  outer_ = outer;
+  const auto leaves = static_cast<int64_t>(input_->num_leaves());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const ExpressionNode& one = nodes_[i];
+    if (one.op != ExpressionOp::kParameter || one.leaf < leaves) continue;
+    if (captures_[static_cast<size_t>(one.leaf - leaves)].exported == place) {
+      return static_cast<int64_t>(i);
+    }
+  }
+  captures_.push_back({LeafSpec::OfTensor(spec.dtype, spec.shape), place});
+  return Add(CapturedParameter(captures_.size() - 1, std::move(text)));
+}
+
+ExpressionNode Expression::CapturedParameter(size_t capture, std::string text) const {
+  ExpressionNode made;
+  made.op = ExpressionOp::kParameter;
+  made.dtype = captures_[capture].spec.dtype;
+  made.shape = captures_[capture].spec.shape;
+  made.leaf = static_cast<int64_t>(input_->num_leaves() + capture);
+  made.attributes.text = "outer " + text;
+  return made;
+}
+
+Status Expression::AddCapture(CapturedNode captured) {
+  if (!captured.spec.shape.has_rank()) {
+    return InvalidArgument("expression: what it has captured is of unknown rank");
+  }
+  const std::lock_guard lock(mutex_);
+  captures_.push_back(std::move(captured));
+  return OkStatus();
+}
+
+Result<int64_t> Expression::Export(int64_t node) {
+  const std::lock_guard lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  for (size_t i = 0; i < exports_.size(); ++i) {
+    if (exports_[i] == node) return static_cast<int64_t>(i);
+  }
+  exports_.push_back(node);
+  return static_cast<int64_t>(exports_.size()) - 1;
+}
+
+std::vector<CapturedNode> Expression::captures() const {
+  const std::lock_guard lock(mutex_);
+  return captures_;
+}
+
+std::vector<int64_t> Expression::exports() const {
+  const std::lock_guard lock(mutex_);
+  return exports_;
+}
+
+Ref<Expression> Expression::outer() const {
+  const std::lock_guard lock(mutex_);
+  return outer_;
+}
+
 Result<int64_t> Expression::Parameter(int64_t leaf) {
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t capture = leaf - static_cast<int64_t>(input_->num_leaves());
+    if (0 <= capture && capture < static_cast<int64_t>(captures_.size())) {
+      return Add(CapturedParameter(static_cast<size_t>(capture), "value"));
+    }
+  }
   const auto count = static_cast<int64_t>(input_->num_leaves());
   if (leaf < 0 || leaf >= count) {
     return OutOfRange("expression: the element {} has {} components, and none is number {}",

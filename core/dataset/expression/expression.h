@@ -19,6 +19,11 @@
 // - Shapes broadcast. A row never depends on another one, nor on how many are computed at once.
 // - Reductions keep the dtype, and fold in the order of the index.
 //
+// An expression may be made inside of another one, for a function of the datasets that the outer
+// function gives: then nodes of the outer one are captured, each as a parameter more, which has one
+// value for all rows. What it makes is bound to these values for each of the outer one's elements
+// (dataset_function.h).
+//
 // C's tutti_expression* is a pointer to one. Threads: any; calls take turns.
 #ifndef TUTTI_CORE_DATASET_EXPRESSION_EXPRESSION_H_
 #define TUTTI_CORE_DATASET_EXPRESSION_EXPRESSION_H_
@@ -65,9 +70,16 @@ struct ExpressionNode {
   // Whether it differs from row to row; else it is computed as one row.
   bool per_row = false;
   bool weak = false;           // of constants
-  int64_t leaf = 0;            // of parameters and calls
+  // Of parameters and calls. Behind the leaves of the element come what was captured.
+  int64_t leaf = 0;
   Ref<Tensor> constant;        // contiguous
   Ref<Function> function;      // of calls
+};
+
+// A node of the expression around this one, as a parameter.
+struct CapturedNode {
+  LeafSpec spec;
+  int64_t exported = 0;  // its place in the outer one's exports()
 };
 
 class Expression final : public RefCounted {
@@ -83,6 +95,12 @@ class Expression final : public RefCounted {
   // Leaf `leaf` of the element. OUT_OF_RANGE when there is none.
   Result<int64_t> Parameter(int64_t leaf);
   Result<int64_t> Constant(Ref<Tensor> value, bool weak);
+  // Node `node` of `outer`, which is made around this one: the same node for the same one.
+  // INVALID_ARGUMENT where others were captured of another expression, or for this one itself.
+  Result<int64_t> Capture(const Ref<Expression>& outer, int64_t node);
+  // The place of a node among those that are computed for each element for what stands inside: of
+  // expressions that captured it, and of datasets that are made of it.
+  Result<int64_t> Export(int64_t node);
   // The operation of that name. NOT_FOUND names the nearest; INVALID_ARGUMENT for inputs and
   // attributes that it does not take.
   Result<int64_t> Apply(std::string_view name, std::span<const int64_t> inputs,
@@ -96,6 +114,13 @@ class Expression final : public RefCounted {
   Result<std::string> ToString(int64_t node) const;
 
   const Ref<const ElementSpec>& input() const { return input_; }
+  std::vector<CapturedNode> captures() const;
+  // Nodes, in the order of their places.
+  std::vector<int64_t> exports() const;
+  // Of which was captured; null where nothing was.
+  Ref<Expression> outer() const;
+  // As it was written down: what a definition captured.
+  Status AddCapture(CapturedNode captured);
   // A copy of all nodes.
   std::vector<ExpressionNode> nodes() const;
   // INVALID_ARGUMENT for what is no node.
@@ -109,6 +134,7 @@ class Expression final : public RefCounted {
 
   Status CheckNodeLocked(int64_t node) const;
   Result<int64_t> Add(ExpressionNode node);
+  ExpressionNode CapturedParameter(size_t capture, std::string text) const;
   // The inputs' dtypes made one, weak constants taking that of the others.
   Status Agree(const Operation& operation, std::span<int32_t> inputs);
   Result<int32_t> Adapt(int32_t constant, DType dtype, const Operation& operation);
@@ -116,6 +142,9 @@ class Expression final : public RefCounted {
   const Ref<const ElementSpec> input_;
   mutable std::mutex mutex_;  // guards all below
   std::vector<ExpressionNode> nodes_;
+  std::vector<CapturedNode> captures_;
+  std::vector<int64_t> exports_;
+  Ref<Expression> outer_;
 };
 
 // "(x * 2) + 1", shortened: what explain() and messages say.

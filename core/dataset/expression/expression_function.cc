@@ -1,6 +1,7 @@
 #include "core/dataset/expression/expression_function.h"
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@ namespace {
 constexpr std::string_view kExpressionKind = "expression";
 // Counted up where what an operation gives changes, or what is written of it.
 constexpr int64_t kExpressionVersion = 1;
+// Of one that has captured something and is not bound.
+constexpr int64_t kCapturingVersion = 2;
 
 std::string TextOfResults(std::span<const ExpressionNode> nodes, std::span<const int32_t> results) {
   std::string text;
@@ -30,16 +33,49 @@ std::string TextOfResults(std::span<const ExpressionNode> nodes, std::span<const
   return text;
 }
 
-class ExpressionFunction final : public Function {
+class ExpressionFunction final : public CapturingFunction {
  public:
   ExpressionFunction(Ref<const ElementSpec> input, Ref<const ElementSpec> output,
-                     ExpressionPlan plan)
-      : Function(TextOfResults(plan.nodes(), plan.outputs())),
+                     std::vector<CapturedNode> captures, Ref<Expression> outer,
+                     std::shared_ptr<const ExpressionPlan> plan,
+                     std::vector<Ref<Tensor>> bound = {})
+      : CapturingFunction(TextOfResults(plan->nodes(), plan->outputs())),
         input_(std::move(input)),
         output_(std::move(output)),
-        plan_(std::move(plan)) {}
+        captures_(std::move(captures)),
+        outer_(std::move(outer)),
+        plan_(std::move(plan)),
+        bound_(std::move(bound)) {}
+
+  std::span<const CapturedNode> captures() const override {
+    return bound_.empty() ? captures_ : std::span<const CapturedNode>();
+  }
+  const Expression* outer() const override { return outer_.get(); }
+  const Ref<const ElementSpec>& input() const { return input_; }
+
+  Result<Ref<Function>> Bind(std::span<const Ref<Tensor>> exported) const override {
+    std::vector<Ref<Tensor>> bound;
+    for (const CapturedNode& captured : captures_) {
+      const auto place = static_cast<size_t>(captured.exported);
+      if (captured.exported < 0 || place >= exported.size() ||
+          exported[place]->dtype() != captured.spec.dtype ||
+          !captured.spec.shape.IsCompatibleWith(PartialShape(exported[place]->shape()))) {
+        return InvalidArgument("expression: what it has captured was to be {}, and is not there",
+                               captured.spec.ToString());
+      }
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, exported[place]->Contiguous());
+      bound.push_back(std::move(value));
+    }
+    return Ref<Function>(MakeRef<ExpressionFunction>(input_, output_, captures_, outer_, plan_,
+                                                     std::move(bound)));
+  }
 
   Status Call(Context& context, const Value& in, Ref<Value>* out) override {
+    if (!captures().empty()) {
+      return FailedPrecondition(
+          "expression: it uses a placeholder of the function around it, and was taken out of what "
+          "that function gives; make the dataset inside of that function and return it");
+    }
     TUTTI_RETURN_IF_ERROR(CheckSameStructure(input_->tree(), in.spec(), "expression"));
     if (!in.leaf(0).is_tensor()) return Misfit(0, in.leaf(0));
     const bool is_row = in.leaf(0).tensor().rank() == input_->leaf(0).shape.rank();
@@ -61,8 +97,9 @@ class ExpressionFunction final : public Function {
       TUTTI_ASSIGN_OR_RETURN(tensor, tensor->Contiguous());
       leaves.push_back(std::move(tensor));
     }
+    for (const Ref<Tensor>& value : bound_) leaves.push_back(value->ExpandFront());
     TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> results,
-                           plan_.Run(context, leaves, rows));
+                           plan_->Run(context, leaves, rows));
     std::vector<Leaf> made;
     for (const Ref<Tensor>& result : results) {
       made.push_back(Leaf::OfTensor(is_row ? result->Row(0) : result));
@@ -85,14 +122,15 @@ class ExpressionFunction final : public Function {
   Result<FunctionDefinition> Define() const override {
     StateWriter writer;
     writer.Section(kExpressionKind);
-    writer.Int(kExpressionVersion);
+    writer.Int(captures().empty() ? kExpressionVersion : kCapturingVersion);
     WriteInput(&writer);
-    writer.Int(static_cast<int64_t>(plan_.nodes().size()));
-    for (const ExpressionNode& node : plan_.nodes()) {
-      TUTTI_RETURN_IF_ERROR(WriteNode(node, &writer));
+    if (!captures().empty()) WriteCaptures(&writer);
+    writer.Int(static_cast<int64_t>(plan_->nodes().size()));
+    for (const ExpressionNode& node : plan_->nodes()) {
+      TUTTI_RETURN_IF_ERROR(WriteNode(AsWritten(node), &writer));
     }
     writer.Tree(output_->tree());
-    for (const int32_t output : plan_.outputs()) writer.Int(output);
+    for (const int32_t output : plan_->outputs()) writer.Int(output);
     return FunctionDefinition{std::string(kExpressionKind), std::move(writer).TakeBytes()};
   }
 
@@ -110,6 +148,25 @@ class ExpressionFunction final : public Function {
       writer->Int(static_cast<int64_t>(leaf.dtype));
       writer->Ints(leaf.shape.dims());
     }
+  }
+
+  void WriteCaptures(StateWriter* writer) const {
+    writer->Int(static_cast<int64_t>(captures_.size()));
+    for (const CapturedNode& captured : captures_) {
+      writer->Int(static_cast<int64_t>(captured.spec.dtype));
+      writer->Ints(captured.spec.shape.dims());
+      writer->Int(captured.exported);
+    }
+  }
+
+  // What it is bound to are constants.
+  ExpressionNode AsWritten(const ExpressionNode& node) const {
+    const int64_t capture = node.leaf - static_cast<int64_t>(input_->num_leaves());
+    if (bound_.empty() || node.op != ExpressionOp::kParameter || capture < 0) return node;
+    ExpressionNode constant;
+    constant.op = ExpressionOp::kConstant;
+    constant.constant = bound_[static_cast<size_t>(capture)];
+    return constant;
   }
 
   static Status WriteNode(const ExpressionNode& node, StateWriter* writer) {
@@ -142,7 +199,10 @@ class ExpressionFunction final : public Function {
 
   const Ref<const ElementSpec> input_;
   const Ref<const ElementSpec> output_;
-  const ExpressionPlan plan_;
+  const std::vector<CapturedNode> captures_;
+  const Ref<Expression> outer_;
+  const std::shared_ptr<const ExpressionPlan> plan_;
+  const std::vector<Ref<Tensor>> bound_;  // as many as captures, or none
 };
 
 DType ReadDType(StateReader* reader) {
@@ -214,18 +274,34 @@ Result<int64_t> ReadNode(Expression* expression, StateReader* reader) {
   return expression->Apply(name, inputs, std::move(attributes));
 }
 
+Status ReadCaptures(Expression* expression, StateReader* reader) {
+  const int64_t count = reader->IntIn(1, Expression::kMaxNodes);
+  for (int64_t i = 0; i < count && reader->ok(); ++i) {
+    const DType dtype = ReadDType(reader);
+    const std::vector<int64_t> dims = reader->Ints();
+    const int64_t exported = reader->IntIn(0, Expression::kMaxNodes);
+    if (reader->ok() && !IsValid(dtype)) reader->Fail("there is no such dtype");
+    TUTTI_RETURN_IF_ERROR(reader->status());
+    TUTTI_ASSIGN_OR_RETURN(PartialShape shape, PartialShape::Create(dims.data(), dims.size()));
+    TUTTI_RETURN_IF_ERROR(
+        expression->AddCapture({LeafSpec::OfTensor(dtype, std::move(shape)), exported}));
+  }
+  return reader->status();
+}
+
 Result<Ref<Function>> ReadAll(StateReader* reader) {
   reader->Section(kExpressionKind);
   const int64_t version = reader->Int();
-  if (reader->ok() && version != kExpressionVersion) {
+  if (reader->ok() && version != kExpressionVersion && version != kCapturingVersion) {
     return InvalidArgument(
                "deserialize: this definition has an expression in version {}, and version {} is "
                "known here; read it with the release that wrote it",
-               version, kExpressionVersion)
+               version, kCapturingVersion)
         .With("version", version);
   }
   TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> input, ReadInput(reader));
   TUTTI_ASSIGN_OR_RETURN(const Ref<Expression> expression, Expression::Create(std::move(input)));
+  if (version == kCapturingVersion) TUTTI_RETURN_IF_ERROR(ReadCaptures(expression.get(), reader));
   const int64_t count = reader->IntIn(1, Expression::kMaxNodes);
   for (int64_t i = 0; i < count && reader->ok(); ++i) {
     TUTTI_ASSIGN_OR_RETURN(const int64_t node, ReadNode(expression.get(), reader));
@@ -276,8 +352,19 @@ Result<Ref<Function>> MakeExpressionFunction(const Expression& expression,
   TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> output,
                          ElementSpec::Create(std::move(structure), std::move(leaves)));
   return Ref<Function>(MakeRef<ExpressionFunction>(
-      expression.input(), std::move(output),
-      ExpressionPlan(std::move(own), std::move(outputs))));
+      expression.input(), std::move(output), expression.captures(), expression.outer(),
+      std::make_shared<const ExpressionPlan>(std::move(own), std::move(outputs))));
+}
+
+Result<Ref<const ElementSpec>> InputOfExpression(const Function& function) {
+  const auto* const expression = dynamic_cast<const ExpressionFunction*>(&function);
+  if (expression == nullptr) return InvalidArgument("'{}' is no expression", function.name());
+  return expression->input();
+}
+
+const CapturingFunction* AsCapturing(const Function& function) {
+  const auto* const capturing = dynamic_cast<const CapturingFunction*>(&function);
+  return capturing == nullptr || capturing->captures().empty() ? nullptr : capturing;
 }
 
 Result<Ref<Function>> ReadExpressionFunction(std::string_view payload) {

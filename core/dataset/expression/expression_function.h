@@ -17,6 +17,28 @@ namespace tutti {
 
 class FunctionRegistry;
 
+// A function that has captured values of an expression around it, and can be called once it is
+// bound to them. Before that a call is FAILED_PRECONDITION.
+class CapturingFunction : public Function {
+ public:
+  // What it needs, by the places among the outer expression's exports; empty where it needs
+  // nothing, or is bound.
+  virtual std::span<const CapturedNode> captures() const = 0;
+  // The expression whose exports these are, for comparing; null of a definition that was read.
+  virtual const Expression* outer() const = 0;
+  // The same function, bound; `exported` are the outer expression's exports for one element.
+  virtual Result<Ref<Function>> Bind(std::span<const Ref<Tensor>> exported) const = 0;
+
+ protected:
+  using Function::Function;
+};
+
+// What elements the function of an expression is for. INVALID_ARGUMENT for another function.
+Result<Ref<const ElementSpec>> InputOfExpression(const Function& function);
+
+// Null where `function` is none that has yet to be bound.
+const CapturingFunction* AsCapturing(const Function& function);
+
 // From an element to `structure`, whose leaves are nodes. What is added to the expression later
 // does not count. INVALID_ARGUMENT when these are not as many nodes as it has leaves.
 Result<Ref<Function>> MakeExpressionFunction(const Expression& expression,

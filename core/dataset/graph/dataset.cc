@@ -1,5 +1,6 @@
 #include "core/dataset/graph/dataset.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -7,6 +8,8 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/dataset/graph/graph_walk.h"
+#include "core/dataset/graph/host_functions.h"
 #include "core/dataset/graph/run_profile.h"
 #include "core/dataset/graph/run_report.h"
 #include "core/function/function.h"
@@ -48,6 +51,9 @@ std::string ExplainNode(const Node& node, int32_t depth) {
     arguments +=
         Format("{}{} {}", arguments.empty() ? "" : ", ",
                function->calls_host() ? "callback" : "native", name.empty() ? "(unnamed)" : name);
+    if (!function->callback_reason().empty()) {
+      arguments += Format(" [{}]", function->callback_reason());
+    }
   }
   const Ref<const ElementSpec> spec = node.element_spec();
   std::string line =
@@ -89,6 +95,10 @@ std::string ExplainGraph(const Node& root) {
 }
 
 }  // namespace
+
+Ref<const ElementSpec> Dataset::promised_spec() const {
+  return PromisesSpec(*node_) ? node_->element_spec() : nullptr;
+}
 
 void SetDrawnSeed(Environment& environment, Attributes* attributes) {
   const bool in_function = CurrentCallbackClass() == CallbackClass::kDataset;
@@ -175,6 +185,13 @@ std::string Dataset::Explain() const {
   if (report.tells_of_run()) return report.ToText();
   std::string text = ExplainGraph(*node_);
   if (!options_.empty()) text += Format("options: {}\n", options_.Explain());
+  if (options_.slack()) {
+    const Node* const prefetch = LastPrefetch(*node_);
+    text += prefetch == nullptr
+                ? std::string("slack: without effect, as no prefetch is the last\n")
+                : Format("slack: {} pauses after each {} elements\n", prefetch->label(),
+                         std::max<int64_t>(1, options_.num_devices()));
+  }
   return text;
 }
 

@@ -124,6 +124,8 @@ class Dataset final : public DatasetLeaf {
   // the function, ends it, and names the element. Blocks: refused in dataset callbacks.
   Result<Ref<Value>> Reduce(Ref<Value> initial, Function& function, const CallOptions& call) const;
   Ref<const ElementSpec> known_element_spec() const override { return node_->element_spec(); }
+  // Null where only elements can tell, which may be others than those that told it.
+  Ref<const ElementSpec> promised_spec() const;
   // One line per op from the last to the sources, with cardinality and spec; below them what was
   // measured and decided in the run of the iterator that was made last.
   std::string Explain() const;

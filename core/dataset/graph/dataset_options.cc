@@ -22,14 +22,14 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 // In the order of DatasetOptions::Key.
 constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"deterministic", true, 0, 1, 1},
-    {"experimental_slack", true, 0, 1, 0, false},
+    {"experimental_slack", true, 0, 1, 0},
     {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1, false},
     {"threading.private_threadpool_size", false, 0, kMax, 0},
     {"threading.max_intra_op_parallelism", false, 0, kMax, 0},
     {"autotune.ram_budget", false, 0, kMax, 0},
     {"experimental_distribute.auto_shard_policy", false, -1, 3, 0},
-    {"experimental_distribute.num_devices", false, 0, kMax, 0, false},
-    {"experimental_external_state_policy", false, 0, 2, 0, false},
+    {"experimental_distribute.num_devices", false, 0, kMax, 0},
+    {"experimental_external_state_policy", false, 0, 2, 0},
     {"experimental_optimization.autotune", true, 0, 1, 1},
     {"experimental_optimization.autotune_buffers", true, 0, 1, 0},
     {"experimental_optimization.autotune_cpu_budget", false, 0, kMax, 0},
@@ -48,6 +48,7 @@ constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"experimental_optimization.shuffle_and_repeat_fusion", true, 0, 1, 1, false},
     {"experimental_stats.latency_all_edges", true, 0, 1, 0},
     {"experimental_stats.profile", true, 0, 1, 0},
+    {"experimental_optimization.native_functions", true, 0, 1, 0},
 };
 
 // In the order of DatasetOptions::Text.

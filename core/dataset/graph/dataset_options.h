@@ -2,9 +2,13 @@
 // of which knows whether it was set. A value type; C's tutti_data_options holds one.
 //
 //   deterministic                                        bool, true; parallel maps keep the order
-//   experimental_slack                                   bool, false; without effect yet
-//   experimental_external_state_policy                   0 .. 2, see ExternalStatePolicy; without
-//                                                        effect yet
+//   experimental_slack                                   bool, false; the thread of the last prefetch
+//                                                        pauses after each step (prefetch_op.cc)
+//   experimental_external_state_policy                   0 .. 2, see ExternalStatePolicy; what
+//                                                        becomes of the state that functions of the
+//                                                        host may have, which is in no definition
+//                                                        and in no saved position; unset: nothing is
+//                                                        said of it
 //   threading.private_threadpool_size                    0 or more; calls that the parallel maps of
 //                                                        one iterator make at once, in all; 0: any
 //   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
@@ -12,13 +16,19 @@
 //   autotune.ram_budget                                  bytes of elements that the buffers of one
 //                                                        iterator hold in all; 0: any
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
-//   experimental_distribute.num_devices                  0 or more; without effect yet
+//   experimental_distribute.num_devices                  0 or more; elements that make one step, for
+//                                                        experimental_slack; where it is not set, a
+//                                                        strategy sets it to its replicas here
 //   experimental_optimization.autotune                   bool, true; what is left to the library
 //                                                        (AUTOTUNE) follows what is measured, else
 //                                                        it is a constant
 //   experimental_optimization.autotune_buffers           bool; false: buffers stay constants
 //   experimental_optimization.autotune_cpu_budget        calls and threads that AUTOTUNE chooses, of
 //                                                        one iterator in all; 0: 16 each
+//   experimental_optimization.native_functions           bool; true: an iterator over a dataset in
+//                                                        which an operation calls the host's
+//                                                        function is refused; false: bindings make
+//                                                        no expressions of functions unless asked
 //   experimental_optimization.<switch>                   see kKeys; without effect yet
 //   experimental_stats.latency_all_edges                 bool, false; every operation is measured,
 //                                                        where there is an aggregator
@@ -82,8 +92,9 @@ class DatasetOptions {
     kShuffleAndRepeatFusion,
     kLatencyAllEdges,
     kProfile,
+    kNativeFunctions,
   };
-  static constexpr int kNumKeys = 27;
+  static constexpr int kNumKeys = 28;
   enum class Text : int32_t { kStatsPrefix, kStatsCounterPrefix };
   static constexpr int kNumTexts = 2;
 
@@ -108,6 +119,16 @@ class DatasetOptions {
   }
   int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
   int64_t max_intra_op_parallelism() const { return Value(Key::kMaxIntraOpParallelism, 0); }
+  bool slack() const { return Value(Key::kSlack, 0) != 0; }
+  // Elements that make one step; 0 where nobody said.
+  int64_t num_devices() const { return Value(Key::kNumDevices, 0); }
+  // None: as if there were no such option.
+  std::optional<ExternalStatePolicy> external_state_policy() const {
+    const std::optional<int64_t> value = Get(Key::kExternalStatePolicy);
+    if (!value) return std::nullopt;
+    return static_cast<ExternalStatePolicy>(*value);
+  }
+  bool demands_native_functions() const { return Value(Key::kNativeFunctions, 0) != 0; }
   int64_t ram_budget() const { return Value(Key::kRamBudget, 0); }
   bool autotune() const { return Value(Key::kAutotune, 1) != 0; }
   bool autotune_buffers() const { return Value(Key::kAutotuneBuffers, 1) != 0; }

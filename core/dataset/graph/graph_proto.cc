@@ -11,9 +11,11 @@
 
 #include "core/base/error.h"
 #include "core/dataset/graph/dataset.h"
+#include "core/dataset/graph/dataset_function_kind.h"
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
 #include "core/dataset/graph/graph_walk.h"
+#include "core/dataset/graph/host_functions.h"
 #include "core/dataset/graph/value_proto.h"
 #include "core/function/function_registry.h"
 #include "tutti/v1/dataset.pb.h"
@@ -285,6 +287,12 @@ Result<Ref<const Node>> ReadNode(const Ref<DatasetEnvironment>& environment,
   }
   Node::Functions functions;
   for (const v1::FunctionDef& function_def : def.functions()) {
+    if (function_def.kind() == kDatasetFunctionKind) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Function> function,
+                             ReadDatasetFunction(environment, function_def.payload(), depth));
+      functions.push_back(std::move(function));
+      continue;
+    }
     if (environment->functions() == nullptr) {
       return NotFound("deserialize: {} needs the function '{}', and this environment has none",
                       def.op(), function_def.payload());
@@ -307,6 +315,8 @@ v1::DatasetDef& NewDefinition(Arena* arena) {
 }  // namespace
 
 Result<std::string> Dataset::Serialize() const {
+  bool told = false;
+  TUTTI_RETURN_IF_ERROR(CheckExternalState(*this, "serialize", &told));
   Arena arena;
   v1::DatasetDef& def = NewDefinition(&arena);
   def.set_version(kVersion);

@@ -105,6 +105,8 @@ struct OpTraits {
   bool passes_elements = false;
   // Keeps part "index" of "num_shards"; both may be kShardHint until auto-sharding sets them.
   bool is_shard = false;
+  // A thread makes elements before they are asked for, which slack is given to.
+  bool makes_ahead = false;
   // Yields names of files; reads the files that its input names.
   bool is_file_source = false;
   bool is_reader = false;

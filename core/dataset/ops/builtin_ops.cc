@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "core/dataset/expression/dataset_function.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/records/fixed_length_record.h"
 #include "core/dataset/records/list_files.h"
@@ -20,7 +21,7 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kTextLineOp,
                              &kSqlOp, &kShardNamesOp, &kZipOp, &kSnapshotShardOp,
-                             &kAfterWritesOp}) {
+                             &kAfterWritesOp, &kTracedSourceOp, &kTracedCountOp}) {
     add(op);
   }
 }

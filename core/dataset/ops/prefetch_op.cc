@@ -8,6 +8,10 @@
 // time to time, the less often the more bytes that takes; Save gives the last one before what was
 // delivered and how many elements lie between, and Restore passes over those.
 //
+// With the option experimental_slack the thread of the last prefetch leaves the machine to whoever
+// consumes a step: after each `num_devices` elements it pauses for a fifth of the time that the
+// last of such elements lay ready before it was asked for.
+//
 // An exception below ends the thread. What was made before it is delivered, then every call fails
 // with its status: nobody knows where the input stands.
 #include <algorithm>
@@ -41,6 +45,9 @@ namespace {
 constexpr int64_t kAutotunedElements = 8;
 // Elements between two notes of the input's position, at least.
 constexpr int64_t kNoteInterval = 64;
+// A pause is this part of the slack, of which no more counts than a second.
+constexpr int64_t kSlackPart = 5;
+constexpr int64_t kMostSlackNs = 1'000'000'000;
 
 int64_t FirstCapacity(const Node& node) {
   const int64_t given = node.attributes().Int("buffer_size");
@@ -60,6 +67,7 @@ class PrefetchStage final : public Stage {
         record_(context.record),
         capacity_(this->node(), context, IsTuned(node, context), FirstCapacity(node)),
         inline_(capacity_.now() == 0 || context.probe),
+         slack_period_(context.slack_node == &node ? context.slack_period : 0),
         ahead_(context, node, HeldBytes::Kind::kAhead) {}
 
   ~PrefetchStage() override = default;
@@ -101,6 +109,7 @@ class PrefetchStage final : public Stage {
       front = std::move(rest);
     }
     ahead_.Remove(*slab);
+    if (slack_period_ > 0) NoteSlack(rows);
     buffered_ -= rows;
     delivered_ += rows + (slab->status.ok() ? 0 : 1);
     while (notes_.size() > 1 && notes_[1].position <= delivered_) notes_.pop_front();
@@ -209,6 +218,8 @@ class PrefetchStage final : public Stage {
     queue_.clear();
     ahead_.Clear();
     notes_.clear();
+    step_ends_.clear();
+    slack_ns_ = 0;
     note_status_ = behind_ = OkStatus();
     buffered_ = delivered_ = produced_ = rows_made_ = limit_ = 0;
     ended_ = pass_over_ = false;
@@ -232,6 +243,32 @@ class PrefetchStage final : public Stage {
     if (!status.ok()) lose(std::move(status));
   }
 
+  // Whether a step ends with the last of `rows` rows behind `before` ones.
+  bool EndsStep(int64_t before, int64_t rows) const {
+    return rows > 0 && before / slack_period_ != (before + rows) / slack_period_;
+  }
+
+  // Under the mutex, as `rows` rows are handed out.
+  void NoteSlack(int64_t rows) {
+    const int64_t before = rows_made_ - buffered_;
+    if (!EndsStep(before, rows) || step_ends_.empty()) return;
+    const int64_t ready_ns = step_ends_.front();
+    step_ends_.pop_front();
+    slack_ns_ = std::clamp<int64_t>(environment_->clock().NowNs() - ready_ns, 0, kMostSlackNs);
+  }
+
+  // Under the mutex, as a step was made.
+  void Pause(std::unique_lock<std::mutex>& lock) {
+    step_ends_.push_back(environment_->clock().NowNs());
+    const int64_t pause_ns = slack_ns_ / kSlackPart;
+    if (pause_ns == 0) return;
+    const CallOptions options{Deadline::After(environment_->clock(), pause_ns),
+                              cancellation_.get()};
+    (void)WaitUntil(
+        lock, changed_, environment_->clock(), options,
+        [this] { return stopped_ || pass_over_; }, node().label());
+  }
+
   void MakeAhead() {
     const CallOptions options{Deadline::Infinite(), cancellation_.get()};
     std::unique_lock lock(mutex_);
@@ -245,8 +282,11 @@ class PrefetchStage final : public Stage {
           node().label());
       if (!waited.ok() || stopped_ || pass_over_) return;
       const int64_t horizon = HorizonPlus(limit_, -rows_made_);
-      const int64_t wanted = ahead_.RowsThatFit(
+      int64_t wanted = ahead_.RowsThatFit(
           std::min(std::clamp<int64_t>(buffered_, 1, capacity_.now() - buffered_), horizon));
+      if (slack_period_ > 0) {
+        wanted = std::min(wanted, slack_period_ - rows_made_ % slack_period_);
+      }
       lock.unlock();
       Slab slab;
       input().Next(Demand::Made(wanted, horizon), options, &slab);
@@ -261,6 +301,7 @@ class PrefetchStage final : public Stage {
       }
       const bool end = std::exchange(slab.end, false);
       ahead_.Add(slab);
+      const int64_t slab_rows = slab.rows;
       produced_ += slab.rows + (failed ? 1 : 0);
       buffered_ += slab.rows;
       rows_made_ += slab.rows;
@@ -273,6 +314,7 @@ class PrefetchStage final : public Stage {
       ended_ = end;
       changed_.notify_all();
       if (end) return;
+      if (slack_period_ > 0 && slab_rows > 0 && rows_made_ % slack_period_ == 0) Pause(lock);
       const int64_t interval =
           std::max<int64_t>(kNoteInterval, static_cast<int64_t>(notes_.back().state.size() / 16));
       if (produced_ - notes_.back().position < interval) continue;
@@ -295,6 +337,7 @@ class PrefetchStage final : public Stage {
   NodeProfile* const record_;  // null: nothing is measured
   TunedBuffer capacity_;       // changes under the mutex
   bool inline_;
+  const int64_t slack_period_;  // rows of a step; 0: no slack is given
   HeldBytes ahead_;
   Thread thread_;  // of the consumer; runs for one pass
   // Of a restore, until the next element is asked for, which has failed: how, and the position that
@@ -315,6 +358,8 @@ class PrefetchStage final : public Stage {
   Status broken_;           // the exception that ended the thread
   int64_t rows_made_ = 0;   // rows among them
   int64_t limit_ = 0;       // of rows_made_: no more can be wanted as far as the last Next knew
+  std::deque<int64_t> step_ends_;  // when the last rows of steps were made that are buffered
+  int64_t slack_ns_ = 0;           // how long the last such row lay ready
   bool ended_ = false;
   bool pass_over_ = false;
   bool stopped_ = false;
@@ -340,6 +385,7 @@ constinit const OpTraits kPrefetchOp = {
     .attributes = {{"buffer_size", kAutotune, AttributeRole::kTuning}},
     .can_seek = true,
     .passes_elements = true,
+    .makes_ahead = true,
     .check = CheckPrefetch,
     .cardinality = CardinalityOfInput,
     .element_spec = SpecOfInput,

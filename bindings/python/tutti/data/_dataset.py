@@ -10,7 +10,7 @@ import numpy as np
 from tutti import _arguments, _dtypes, _native, _scope, _values, errors
 from tutti._device import place
 from tutti._tensor import Tensor
-from tutti.data import _code, _expression, _generator, _padding, _state
+from tutti.data import _choice, _code, _generator, _padding, _state, _traced_datasets
 from tutti.data._function import Function, function_of
 from tutti.data._options import Options
 from tutti.data._transformations import Transformations
@@ -203,6 +203,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         if not 1 <= len(args) <= 3:
             raise errors.InvalidTypeError(f"range takes 1 to 3 numbers, not {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+        placeholder = _traced_datasets.placeholder_in(args)
+        if placeholder is not None and output_type is None:
+            return Dataset._of(_traced_datasets.source("range", (start, stop, step), placeholder))
         dtype = 0 if output_type is None else _dtypes.number_of(output_type)
         return Dataset._of(_native.dataset_range(start, stop, step, dtype, name))
 
@@ -210,6 +213,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
     def from_tensors(tensors: Any, name: Optional[str] = None) -> "Dataset":
         """One element, `tensors`, of which Python's own numbers and lists of them become int32 and
         float32 as in a Tensor. Arrays are not copied: do not write to them afterwards."""
+        placeholder = _traced_datasets.placeholder_in(tensors)
+        if placeholder is not None:
+            return Dataset._of(_traced_datasets.source("from_tensors", tensors, placeholder))
         return Dataset._of(_native.dataset_from_tensors(tensors, name))
 
     @staticmethod
@@ -221,6 +227,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         >>> [(row["x"].tolist(), int(row["y"])) for row in rows]
         [([1, 2], 5), ([3, 4], 6)]
         """
+        placeholder = _traced_datasets.placeholder_in(tensors)
+        if placeholder is not None:
+            return Dataset._of(_traced_datasets.source("from_tensor_slices", tensors, placeholder))
         return Dataset._of(_native.dataset_from_tensor_slices(tensors, name))
 
     @staticmethod
@@ -290,7 +299,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
             num_parallel_calls: Optional[int] = None,
             deterministic: Optional[bool] = None, name: Optional[str] = None, *,
             slab: bool = False, output_signature: Any = None,
-            native: bool = False) -> "Dataset":
+            native: Optional[bool] = None) -> "Dataset":
         """Every element replaced by what `map_func` makes of it.
 
         The parts of a tuple are arguments of their own; a dict or a list is one. With slab=True the
@@ -306,30 +315,37 @@ class Dataset(Transformations, _arguments.NamesNearest):
 
         native=True: the function is traced, as by tutti.data.expression: called once, now, with
         placeholders (Expr), and what it does with them runs without Python. TypeError and
-        InvalidArgumentError where that cannot be.
+        InvalidArgumentError where that cannot be. native=False: it is called. None: it is traced
+        where its code can have no other effect than its result, and where that is what NumPy gives,
+        in dtypes and bits, whose warnings do not come then; else it is called. explain() says which
+        it is, and why it is called. The option experimental_optimization.native_functions of the
+        dataset takes the place of None.
 
         >>> [int(number) for number in tutti.data.Dataset.range(4).map(lambda x: x * x)]
         [0, 1, 4, 9]
         """
-        function = (_expression.native(map_func, self, "map") if native else
-                    function_of(map_func, slab, output_signature, name))
+        function = _choice.of_elements(map_func, self, "map", native, slab, output_signature, name)
         return self._of(_native.dataset_map(self._handle, function._handle,
                                             num_parallel_calls or 0, deterministic, name))
 
     def flat_map(self, map_func: Union[Callable[..., Any], Function],
-                 name: Optional[str] = None) -> "Dataset":
+                 name: Optional[str] = None, *, native: Optional[bool] = None) -> "Dataset":
         """The elements of the datasets that `map_func` gives, one dataset after the other.
 
         It gives a dataset for each element; anything else is an InvalidArgumentError. What is drawn
         at random in such a dataset follows from the outer one's seed and from the element's place.
+        native: as in map. In a function that is traced Dataset.range, from_tensors,
+        from_tensor_slices, repeat, take, skip and the readers of files take placeholders, and the
+        functions inside of it use its own.
         """
-        function = function_of(map_func, False, None, name)
+        function = _choice.of_datasets(map_func, self, "flat_map", native, name)
         return self._of(_native.dataset_flat_map(self._handle, function._handle, name))
 
     def interleave(self, map_func: Union[Callable[..., Any], Function],
                    cycle_length: Optional[int] = None, block_length: Optional[int] = None,
                    num_parallel_calls: Optional[int] = None,
-                   deterministic: Optional[bool] = None, name: Optional[str] = None) -> "Dataset":
+                   deterministic: Optional[bool] = None, name: Optional[str] = None, *,
+                   native: Optional[bool] = None) -> "Dataset":
         """The elements of the datasets that `map_func` gives, of `cycle_length` of them in turn,
         `block_length` a visit.
 
@@ -337,14 +353,14 @@ class Dataset(Transformations, _arguments.NamesNearest):
         None is 10, or num_parallel_calls where that is more. block_length: None is 1.
         num_parallel_calls: 0 or None on the iterating thread; n threads, at most cycle_length, that
         call the function and make the elements ahead; or AUTOTUNE. The order is the same, unless
-        deterministic=False: then whatever is ready comes first.
+        deterministic=False: then whatever is ready comes first. native: as in flat_map.
 
         >>> rows = tutti.data.Dataset.range(2).interleave(
         ...     lambda x: tutti.data.Dataset.range(3).map(lambda y: 10 * x + y), cycle_length=2)
         >>> [int(row) for row in rows]
         [0, 10, 1, 11, 2, 12]
         """
-        function = function_of(map_func, False, None, name)
+        function = _choice.of_datasets(map_func, self, "interleave", native, name)
         return self._of(_native.dataset_interleave(
             self._handle, function._handle, cycle_length,
             1 if block_length is None else block_length, num_parallel_calls or 0, deterministic,
@@ -373,7 +389,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
         if window_size_func is not None:
             sizes = function_of(window_size_func, False, None, name)._handle
         return self._of(_native.dataset_group_by_window(
-            self._handle, function_of(key_func, False, None, name)._handle,
+            self._handle, _choice.of_key(key_func, self, "group_by_window", None, name)._handle,
             function_of(reduce_func, False, None, name)._handle, window_size, sizes, name))
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
@@ -435,7 +451,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
         snapshot is there (FailedPreconditionError); one that was writing passes the rest of its
         input through.
         """
-        shard = None if shard_func is None else function_of(shard_func, False, None, name)
+        shard = None if shard_func is None else _choice.of_key(shard_func, self, "snapshot", None,
+                                                               name)
         reader = None if reader_func is None else function_of(reader_func, False, None, name)
         return self._of(_native.dataset_snapshot(
             self._handle, os.fsdecode(path), "NONE" if compression is None else compression,
@@ -506,7 +523,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
         return _native.dataset_element_spec(self._handle, None)
 
     def reduce(self, initial_state: Any, reduce_func: Union[Callable[[Any, Any], Any], Function],
-               name: Optional[str] = None, *, timeout: Optional[float] = None) -> Any:
+               name: Optional[str] = None, *, timeout: Optional[float] = None,
+               native: Optional[bool] = None) -> Any:
         """The last state: `initial_state`, then for each element reduce_func(state, element).
 
         An element that is a tuple is one argument. Structure and dtypes of the state stay
@@ -514,7 +532,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
         int64 and float64 that NumPy makes with them, become the dtype that the state has in their
         place, where it holds them; in `initial_state` they are int32 and float32 as in a Tensor. It
         iterates now, waiting at most `timeout` seconds (DeadlineExceededError). An exception of the
-        function comes out as itself; other errors have the element's number.
+        function comes out as itself; other errors have the element's number. native: as in map, of
+        a function whose result is of the state's dtypes and shapes.
 
         >>> int(tutti.data.Dataset.range(5).reduce(np.int64(0), lambda total, x: total + x))
         10
@@ -524,8 +543,11 @@ class Dataset(Transformations, _arguments.NamesNearest):
             if not callable(function):
                 raise TypeError("reduce needs a function of a state and an element, not "
                                 f"an object of type {type(function).__name__}")
-            function = Function(_state.keeping(initial_state, function),
-                                name=name or getattr(function, "__name__", None))
+            function = _choice.of_state(
+                function, self, initial_state, native,
+                lambda reason: Function._callback(
+                    _state.keeping(initial_state, reduce_func), False, None,
+                    name or getattr(reduce_func, "__name__", None), reason))
         return _native.dataset_reduce(self._handle, initial_state, function._handle, timeout)
 
     def explain(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from tutti import _dtypes, _native, errors
 from tutti._specs import TensorSpec
 from tutti._tensor import Tensor
+from tutti.data import _effects, _numpy_rules
 from tutti.data._function import Function
 
 _MISSING = -(1 << 63)
@@ -27,13 +28,46 @@ _UFUNCS: Dict[Any, str] = {
 _Axis = Union[None, int, Sequence[int]]
 
 
-class _Trace:
-    """The nodes of one trace, which lives as long as the call of the function, on its thread."""
+_running = threading.local()  # .traces: of this thread, the innermost last
 
-    def __init__(self, spec: Any):
+
+class _Trace:
+    """The nodes of one trace, which lives as long as the call of the function, on its thread. Inside
+    of the function another one may be traced, which captures its placeholders."""
+
+    def __init__(self, spec: Any, strict: bool = False):
+        self.strict = strict  # nothing may differ from what the callback would give
         self.handle = _native.expression_create(spec)
         self.thread = threading.get_ident()
         self.alive = True
+        self.around = _Trace.current()
+
+    @staticmethod
+    def current() -> Optional["_Trace"]:
+        """The innermost trace of this thread."""
+        traces: List[_Trace] = getattr(_running, "traces", [])
+        return traces[-1] if traces else None
+
+    def __enter__(self) -> "_Trace":
+        _running.traces = getattr(_running, "traces", []) + [self]
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _running.traces = _running.traces[:-1]
+        self.alive = False
+
+    def _capture(self, value: "Expr", what: str) -> int:
+        around, captured = self.around, value._trace
+        while around is not None and around is not captured:
+            around = around.around
+        if around is None or self.around is None:
+            raise errors.InvalidArgumentError(
+                f"{what}: a placeholder of another trace is used; a function that is traced takes "
+                "its own, and those of the functions around it")
+        captured.check()
+        node: int = _native.expression_capture(self.handle, self.around.handle,
+                                               self.around.node(value, what))
+        return node
 
     def check(self) -> None:
         if not self.alive:
@@ -49,17 +83,16 @@ class _Trace:
         self.check()
         nodes = [self.node(value, name) for value in inputs]
         number = _dtypes.INVALID if dtype is None else _dtypes.number_of(dtype)
-        return Expr._of(self, _native.expression_add_operation(
+        result = Expr._of(self, _native.expression_add_operation(
             self.handle, name, nodes, list(numbers), number, keep_dims, text))
+        if self.strict:
+            _numpy_rules.check(name, inputs, result, numbers)
+        return result
 
     def node(self, value: Any, what: str) -> int:
         """The node of an operand: a placeholder's own, a number that adapts, or a tensor."""
         if isinstance(value, Expr):
-            if value._trace is not self:
-                raise errors.InvalidArgumentError(
-                    f"{what}: a placeholder of another trace is used; a function that is traced "
-                    "inside another one takes only its own")
-            return value._node
+            return value._node if value._trace is self else self._capture(value, what)
         weak = type(value) in (bool, int, float)
         if type(value) is int and not -(1 << 63) <= value < 1 << 64:
             raise errors.InvalidArgumentError(f"{what}: {value} is an integer of no dtype")
@@ -146,12 +179,16 @@ class Expr:
         """Of one row."""
         shape = self._known().shape
         assert shape is not None
+        if self._trace.strict and None in shape:
+            raise self._refuse("a size that is not known")
         return shape
 
     @property
     def ndim(self) -> int:
         """How many axes a row has."""
-        return len(self.shape)
+        shape = self._known().shape
+        assert shape is not None
+        return len(shape)
 
     @property
     def size(self) -> int:
@@ -161,6 +198,11 @@ class Expr:
         return int(np.prod(self.shape, dtype=np.int64))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
+        if self._trace.strict and self._trace.alive:
+            raise _numpy_rules.Differs("a placeholder is made a text")
+        return self._text()
+
+    def _text(self) -> str:
         text = _native.expression_to_string(self._trace.handle, self._node)
         return f"<Expr {text}: {self._known()}>"
 
@@ -168,7 +210,13 @@ class Expr:
         for other in (a, b):
             if not isinstance(other, _OPERANDS):
                 return NotImplemented
-        return self._trace.apply(name, [a, b])
+        return self._apply(name, [a, b])
+
+    def _apply(self, name: str, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> "Expr":
+        """In the innermost trace, which captures what belongs to those around it."""
+        self._trace.check()
+        trace = _Trace.current()
+        return (self._trace if trace is None else trace).apply(name, inputs, *args, **kwargs)
 
     # ---- operators
 
@@ -200,6 +248,8 @@ class Expr:
     def _divide(self, a: Any, b: Any) -> Any:
         """Integers are divided in float64."""
         if _kind(self) in ("i", "u"):
+            if self._trace.strict and isinstance(a, Expr) and isinstance(b, Expr):
+                raise _numpy_rules.Differs("/ of integers is by what is no constant")
             a, b = (x if _kind(x) not in ("i", "u") else
                     x.astype(np.float64) if isinstance(x, Expr) else np.asarray(x, np.float64)
                     for x in (a, b))
@@ -208,6 +258,8 @@ class Expr:
     # ---- what is not known while it is traced
 
     def _refuse(self, what: str) -> TypeError:
+        if self._trace.strict:
+            return _numpy_rules.Differs(f"{what}: the value is not known while it is traced")
         return TypeError(
             f"{what}: {self!r} is a placeholder, whose value is not known while the function is "
             "traced; numpy.where chooses between two values, & | ~ stand for and, or, not, and "
@@ -257,15 +309,15 @@ class Expr:
             if part is Ellipsis:
                 axis += self.ndim - taken
             elif part is None:
-                result = self._trace.apply("expand_dims", [result], [axis])
+                result = self._apply("expand_dims", [result], [axis])
                 axis += 1
             elif isinstance(part, slice):
                 bounds = [_MISSING if bound is None else int(bound)
                           for bound in (part.start, part.stop, part.step)]
-                result = self._trace.apply("slice", [result], [_MISSING] * (3 * axis) + bounds)
+                result = self._apply("slice", [result], [_MISSING] * (3 * axis) + bounds)
                 axis += 1
             elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
-                result = self._trace.apply("index", [result], [axis, int(part)])
+                result = self._apply("index", [result], [axis, int(part)])
             else:
                 raise TypeError("a placeholder is indexed by integers, slices, ... and None, or by "
                                 "one array of integers, not by an object of type "
@@ -274,14 +326,14 @@ class Expr:
 
     def astype(self, dtype: Any) -> "Expr":
         """Cast to `dtype` by the rules of Tensor.cast."""
-        return self if _dtypes.same(self.dtype, dtype) else self._trace.apply("cast", [self],
+        return self if _dtypes.same(self.dtype, dtype) else self._apply("cast", [self],
                                                                              dtype=dtype)
 
     def reshape(self, *shape: Any) -> "Expr":
         """Under the shape `shape`, sizes or a tuple of some, of which one may be -1."""
         alone = len(shape) == 1 and not isinstance(shape[0], (int, np.integer))
         dims = shape[0] if alone else shape
-        return self._trace.apply("reshape", [self], [int(dim) for dim in dims])
+        return self._apply("reshape", [self], [int(dim) for dim in dims])
 
     def ravel(self) -> "Expr":
         """As one axis."""
@@ -294,7 +346,7 @@ class Expr:
     def transpose(self, *axes: Any) -> "Expr":
         """With its axes in the order `axes`, turned round without any."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return self._trace.apply("transpose", [self], [int(axis) for axis in order or ()])
+        return self._apply("transpose", [self], [int(axis) for axis in order or ()])
 
     @property
     def T(self) -> "Expr":
@@ -306,19 +358,19 @@ class Expr:
         that is not there is an InvalidArgumentError of its row."""
         table = self.ravel() if axis is None else self
         places = indices if isinstance(indices, Expr) else np.asarray(indices)
-        return self._trace.apply("take", [table, places], [axis or 0])
+        return self._apply("take", [table, places], [axis or 0])
 
     def clip(self, min: Any = None, max: Any = None) -> "Expr":
         """At least `min` and at most `max`; None: without that bound."""
         result = self
         if min is not None:
-            result = self._trace.apply("maximum", [result, min])
-        return result if max is None else self._trace.apply("minimum", [result, max])
+            result = self._apply("maximum", [result, min])
+        return result if max is None else self._apply("minimum", [result, max])
 
     # ---- folds
 
     def _fold(self, name: str, axis: _Axis, keepdims: bool) -> "Expr":
-        return self._trace.apply(name, [self], _axes(axis), keep_dims=keepdims)
+        return self._apply(name, [self], _axes(axis), keep_dims=keepdims)
 
     def _wide(self) -> "Expr":
         if _kind(self) == "u":
@@ -372,28 +424,28 @@ class Expr:
 
     def one_hot(self, depth: int, dtype: Any = np.float32) -> "Expr":
         """Along a new last axis `depth` elements, 1 at the place that it is and 0 elsewhere."""
-        return self._trace.apply("one_hot", [self], [depth], dtype=dtype)
+        return self._apply("one_hot", [self], [depth], dtype=dtype)
 
     def decode_raw(self, dtype: Any) -> "Expr":
         """Of byte strings: their bytes as numbers of `dtype`, along a new last axis."""
-        return self._trace.apply("decode_raw", [self], dtype=dtype)
+        return self._apply("decode_raw", [self], dtype=dtype)
 
     def as_string(self) -> "Expr":
         """Numbers as texts, in the form that tutti.strings.as_string gives them."""
-        return self._trace.apply("as_string", [self])
+        return self._apply("as_string", [self])
 
     def to_number(self, dtype: Any = np.float32) -> "Expr":
         """Of texts: the numbers that they are. A text that is none is an InvalidArgumentError of
         its row."""
-        return self._trace.apply("to_number", [self], dtype=dtype)
+        return self._apply("to_number", [self], dtype=dtype)
 
     def string_length(self) -> "Expr":
         """Of byte strings: how many bytes each has, int32."""
-        return self._trace.apply("string_length", [self])
+        return self._apply("string_length", [self])
 
     def join(self, *others: Any, separator: str = "") -> "Expr":
         """Of byte strings: this one, then the others, with `separator` between them."""
-        return self._trace.apply("join_strings", [self, *others], text=separator)
+        return self._apply("join_strings", [self, *others], text=separator)
 
     def call(self, function: Function) -> Dict[str, "Expr"]:
         """What `function`, of tutti.data.parse_example, makes of byte strings: its features by
@@ -421,7 +473,7 @@ class Expr:
             raise self._refuse(f"numpy.{ufunc.__name__}, which no expression has")
         if name.startswith("logical_"):
             inputs = tuple(x._truth() if isinstance(x, Expr) else x for x in inputs)
-        return self._trace.apply(name, inputs)
+        return self._apply(name, inputs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = _FUNCTIONS.get(func)
@@ -440,12 +492,12 @@ _FUNCTIONS: Dict[Any, Any] = {
         "sum", "prod", "mean", "min", "max", "any", "all", "argmin", "argmax", "reshape", "ravel",
         "transpose", "take", "clip")}
 _FUNCTIONS.update({
-    np.where: lambda self, condition, x, y: self._trace.apply("where", [condition, x, y]),
-    np.stack: lambda self, arrays, axis=0: self._trace.apply("stack", list(arrays), [axis]),
-    np.concatenate: lambda self, arrays, axis=0: self._trace.apply("concatenate", list(arrays),
+    np.where: lambda self, condition, x, y: self._apply("where", [condition, x, y]),
+    np.stack: lambda self, arrays, axis=0: self._apply("stack", list(arrays), [axis]),
+    np.concatenate: lambda self, arrays, axis=0: self._apply("concatenate", list(arrays),
                                                                    [axis]),
-    np.expand_dims: lambda self, a, axis: self._trace.apply("expand_dims", [a], [axis]),
-    np.square: lambda self, x: self._trace.apply("square", [x]),
+    np.expand_dims: lambda self, a, axis: self._apply("expand_dims", [a], [axis]),
+    np.square: lambda self, x: self._apply("square", [x]),
     np.shape: lambda self, a: a.shape,
     np.ndim: lambda self, a: a.ndim,
 })
@@ -475,6 +527,48 @@ def _nodes(trace: _Trace, result: Any) -> Any:
     return np.int64(trace.node(result, "the result of the traced function"))
 
 
+def _spec_of(result: Any) -> Any:
+    if isinstance(result, dict):
+        return {key: _spec_of(part) for key, part in result.items()}
+    if isinstance(result, tuple):
+        parts = [_spec_of(part) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    return result._known() if isinstance(result, Expr) else _native.spec_from_value(result)
+
+
+def _traced(function: Callable[..., Any], element_spec: Any,
+            fits: Optional[Callable[[Any], Optional[str]]] = None) -> Function:
+    """fits: the expression must not differ from the callback, and this says why a spec is none of
+    what it gives."""
+    with _Trace(element_spec, fits is not None) as trace:
+        element = _placeholders(trace, element_spec, iter(range(1 << 62)))
+        plain = type(element) is tuple
+        result = function(*element) if plain else function(element)
+        handle = getattr(result, "_handle", None)
+        gives_dataset = isinstance(handle, _native.tutti_dataset)
+        if fits is not None:
+            if not gives_dataset:
+                _check_result(result)
+            why_not = fits(result if gives_dataset else _spec_of(result))
+            if why_not is not None:
+                raise _numpy_rules.Differs(why_not)
+        if gives_dataset:
+            return Function._of(_native.expression_dataset_function(trace.handle, handle))
+        return Function._of(_native.expression_function(trace.handle, _nodes(trace, result)))
+
+
+def _check_result(result: Any) -> None:
+    """What a result may be for the callback and the expression to give the same."""
+    if isinstance(result, (dict, tuple)):
+        for part in result.values() if isinstance(result, dict) else result:
+            _check_result(part)
+    elif isinstance(result, (np.ndarray, np.generic)):
+        if result.dtype.kind not in "biufc":
+            raise _numpy_rules.Differs(f"it gives an array of {result.dtype}")
+    elif not isinstance(result, Expr) and type(result) not in (bool, int, float, bytes):
+        raise _numpy_rules.Differs(f"it gives an object of type {type(result).__name__}")
+
+
 def expression(function: Callable[..., Any], element_spec: Any) -> Function:
     """The native function that `function` is: it is called once, now, with placeholders (Expr) in
     the place of an element of `element_spec`, and what it does with them is what runs.
@@ -492,20 +586,4 @@ def expression(function: Callable[..., Any], element_spec: Any) -> Function:
     if not callable(function):
         raise TypeError(f"expression: a function is needed, not an object of type "
                         f"{type(function).__name__}")
-    trace = _Trace(element_spec)
-    try:
-        element = _placeholders(trace, element_spec, iter(range(1 << 62)))
-        plain = type(element) is tuple
-        result = function(*element) if plain else function(element)
-        nodes = _nodes(trace, result)
-        return Function._of(_native.expression_function(trace.handle, nodes))
-    finally:
-        trace.alive = False
-
-
-def native(function: Any, dataset: Any, what: str) -> Any:
-    """The expression of a function over the elements of a dataset."""
-    if isinstance(function, Function):
-        raise TypeError(f"{what}: native=True traces a Python function; a Function says itself "
-                        "what it is")
-    return expression(function, dataset.element_spec)
+    return _traced(function, element_spec)

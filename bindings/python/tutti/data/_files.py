@@ -9,6 +9,7 @@ import numpy as np
 
 from tutti import _dtypes, _native, errors
 from tutti.data._dataset import Dataset, _Path, _paths, _Paths
+from tutti.data._expression import Expr
 from tutti.data._records import compression_number
 
 
@@ -90,5 +91,7 @@ class SqlDataset(Dataset):
 def _files(filenames: Union[_Paths, Dataset]) -> Dataset:
     if isinstance(filenames, Dataset):
         return filenames
+    if isinstance(filenames, Expr):
+        return Dataset.from_tensors(filenames)
     paths = [os.fsencode(path) for path in _paths(filenames)]
     return Dataset.from_tensor_slices(np.array(paths, dtype=object))

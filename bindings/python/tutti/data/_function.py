@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
-from tutti import _arguments, _dtypes, _native
+from tutti import _arguments, _dtypes, _native, errors
 from tutti._tensor import Tensor
 from tutti.data import _code
 
@@ -26,10 +26,26 @@ class Function:
 
     def __init__(self, function: Callable[..., Any], *, slab: bool = False,
                  output_signature: Any = None, name: Optional[str] = None):
+        self._create(function, slab, output_signature, name, "it was made a Function")
+
+    def _create(self, function: Callable[..., Any], slab: bool, output_signature: Any,
+                name: Optional[str], reason: str) -> None:
         self._handle = _native.function_create(
             function, name or getattr(function, "__name__", None), _code.fingerprint(function),
-            output_signature, slab)
+            output_signature, slab, reason)
         self._features: Optional[Sequence[str]] = None
+
+    @classmethod
+    def _callback(cls, function: Callable[..., Any], slab: bool, output_signature: Any,
+                  name: Optional[str], reason: str) -> Function:
+        from tutti.data import _expression
+
+        if _expression._Trace.current() is not None:
+            raise errors.FailedPreconditionError(
+                f"a function inside of one that is traced stays a callback: {reason}")
+        made = cls.__new__(cls)
+        made._create(function, slab, output_signature, name, reason)
+        return made
 
     @classmethod
     def _of(cls, handle: Any, features: Optional[Sequence[str]] = None) -> "Function":
@@ -42,7 +58,8 @@ class Function:
 def function_of(function: Any, slab: bool, output_signature: Any, name: Optional[str]) -> Function:
     if isinstance(function, Function):
         return function
-    return Function(function, slab=slab, output_signature=output_signature, name=name)
+    return Function._callback(function, slab, output_signature, name,
+                              "such a function is no expression")
 
 
 def register_function(name: str, function: Callable[..., Any], *, slab: bool = False,

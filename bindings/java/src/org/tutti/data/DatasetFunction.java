@@ -45,7 +45,8 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
   public static DatasetFunction of(
       ElementFunction function, String name, Spec signature, boolean slab) {
     return new DatasetFunction(
-        Box.at(Native.function_create(new ElementCallback(function), name, null, signature, slab)));
+        Box.at(Native.function_create(new ElementCallback(function), name, null, signature, slab,
+            "a function of Java's; mapExpr and its like are native")));
   }
 
   /** As below, called for each row, whose first result says what the others are like. */
@@ -116,6 +117,15 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
    */
   public static DatasetFunction expression(Function<Expr, Expr> function, Spec element) {
     return Expr.trace(function, element);
+  }
+
+  /**
+   * The native function that gives the dataset that {@code function} gives for a placeholder of
+   * {@code element}: for flatMap and interleave. The functions inside of it, of mapExpr and its
+   * like, use its placeholders as they use their own.
+   */
+  public static DatasetFunction datasetExpression(Function<Expr, Dataset> function, Spec element) {
+    return Expr.traceDataset(function, element);
   }
 
   /**

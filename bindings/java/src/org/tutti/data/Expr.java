@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Function;
 import org.tutti.Code;
 import org.tutti.DType;
@@ -36,10 +37,31 @@ import org.tutti.internal.NativeObject;
 public final class Expr {
   /** The nodes of one trace. */
   private static final class Trace extends NativeObject {
+    /** The innermost one of each thread. */
+    private static final ThreadLocal<Trace> CURRENT = new ThreadLocal<>();
+
     final Thread thread = Thread.currentThread();
+    final Trace around = CURRENT.get();
 
     Trace(Spec input) {
       super(Box.at(Native.expression_create(input)));
+      CURRENT.set(this);
+    }
+
+    /** The node that an operand is here; one of a trace around this one is captured. */
+    long nodeOf(String what, Expr operand) {
+      if (operand.trace == this) {
+        return operand.leaf(what);
+      }
+      Trace outer = around;
+      while (outer != null && outer != operand.trace) {
+        outer = outer.around;
+      }
+      if (outer == null) {
+        throw TuttiException.of(Code.INVALID_ARGUMENT,
+            what + ": a placeholder of another trace is used");
+      }
+      return Native.expression_capture(this, around, around.nodeOf(what, operand));
     }
 
     void check() {
@@ -52,6 +74,7 @@ public final class Expr {
     }
 
     void end() {
+      CURRENT.set(around);
       release();
     }
   }
@@ -119,14 +142,15 @@ public final class Expr {
     return node;
   }
 
-  private long operand(String what, Object operand) {
+  /** Where operations of this are added: the innermost trace, which captures what it needs. */
+  private Trace innermost() {
+    trace.check();
+    return Trace.CURRENT.get();
+  }
+
+  private static long operand(Trace trace, String what, Object operand) {
     if (operand instanceof Expr) {
-      final Expr other = (Expr) operand;
-      if (other.trace != trace) {
-        throw TuttiException.of(Code.INVALID_ARGUMENT,
-            what + ": a placeholder of another trace is used");
-      }
-      return other.leaf(what);
+      return trace.nodeOf(what, (Expr) operand);
     }
     final boolean weak = operand instanceof Number || operand instanceof Boolean;
     final Object number = operand instanceof Integer || operand instanceof Short
@@ -143,12 +167,13 @@ public final class Expr {
    */
   public Expr operation(String name, Object[] others, long[] numbers, DType dtype, boolean keepDims,
       String text) {
+    final Trace inner = innermost();
     final long[] nodes = new long[others.length + 1];
-    nodes[0] = leaf(name);
+    nodes[0] = inner.nodeOf(name, this);
     for (int i = 0; i < others.length; ++i) {
-      nodes[i + 1] = operand(name, others[i]);
+      nodes[i + 1] = operand(inner, name, others[i]);
     }
-    return new Expr(trace, Native.expression_add_operation(trace, name, nodes, numbers,
+    return new Expr(inner, Native.expression_add_operation(inner, name, nodes, numbers,
         dtype == null ? 0 : dtype.number(), Bridge.tristate(keepDims), text));
   }
 
@@ -352,7 +377,8 @@ public final class Expr {
 
   /** Of bytes: component {@code leaf}, in the order of names, of what parseExample gives. */
   public Expr call(DatasetFunction function, long leaf) {
-    return new Expr(trace, Native.expression_add_call(trace, function, leaf("call"), leaf));
+    return new Expr(innermost(), Native.expression_add_call(innermost(), function,
+        innermost().nodeOf("call", this), leaf));
   }
 
   /** What it is in one row. */
@@ -397,16 +423,49 @@ public final class Expr {
   }
 
   /** The structure of a result, with nodes as its leaves. */
-  private Object nodes() {
+  private Object nodes(Trace of) {
     if (parts == null) {
-      return node;
+      return of.nodeOf("the result of a traced function", this);
     }
     if (kind == Spec.Kind.DICT) {
       final Map<String, Object> items = new LinkedHashMap<>();
-      named.forEach((key, part) -> items.put(key, part.nodes()));
+      named.forEach((key, part) -> items.put(key, part.nodes(of)));
       return items;
     }
-    return Value.tuple(parts.stream().map(Expr::nodes).toArray());
+    return Value.tuple(parts.stream().map(part -> part.nodes(of)).toArray());
+  }
+
+  // ---- datasets
+
+  /**
+   * A dataset of this for what flatMapExpr and interleaveExpr give: {@code maker} is "range" of a
+   * tuple of start, stop and step; "from_tensors" or "from_tensor_slices" of any structure. It has
+   * elements only in what that function gives (FAILED_PRECONDITION). NOT_FOUND names the makers.
+   */
+  public Dataset dataset(String maker) {
+    return made(maker, null);
+  }
+
+  /** {@code input} by this number: {@code maker} is "repeat", "take" or "skip". As above. */
+  public Dataset dataset(String maker, Dataset input) {
+    return made(maker, Objects.requireNonNull(input, "a dataset is needed, not null"));
+  }
+
+  private Dataset made(String maker, Dataset input) {
+    final Trace inner = innermost();
+    try (Value nodes = Value.of(nodes(inner))) {
+      return new Dataset(Box.at(Native.expression_add_dataset(inner, maker, input, nodes)));
+    }
+  }
+
+  /** The numbers from 0 up to this, as Dataset.range gives them, for flatMapExpr. */
+  public Dataset range() {
+    return tuple(times(0), this, times(0).plus(1)).dataset("range");
+  }
+
+  /** The slices of this along axis 0, for flatMapExpr. */
+  public Dataset slices() {
+    return dataset("from_tensor_slices");
   }
 
   static DatasetFunction trace(Function<Expr, Expr> function, Spec input) {
@@ -414,14 +473,29 @@ public final class Expr {
     final Trace trace = new Trace(input);
     try {
       final Expr result = function.apply(placeholder(trace, input, new long[1]));
-      if (result == null || result.trace != trace) {
+      if (result == null) {
         throw TuttiException.of(Code.INVALID_ARGUMENT,
             "a traced function gives what it computes of the placeholder that it is given, and it "
-                + "gave " + result);
+                + "gave null");
       }
-      try (Value nodes = Value.of(result.nodes())) {
+      try (Value nodes = Value.of(result.nodes(trace))) {
         return DatasetFunction.at(Native.expression_function(trace, nodes));
       }
+    } finally {
+      trace.end();
+    }
+  }
+
+  static DatasetFunction traceDataset(Function<Expr, Dataset> function, Spec input) {
+    Loader.load();
+    final Trace trace = new Trace(input);
+    try {
+      final Dataset result = function.apply(placeholder(trace, input, new long[1]));
+      if (result == null) {
+        throw TuttiException.of(Code.INVALID_ARGUMENT,
+            "a traced function gives a dataset here, and it gave null");
+      }
+      return DatasetFunction.at(Native.expression_dataset_function(trace, result));
     } finally {
       trace.end();
     }
