@@ -306,6 +306,22 @@ TEST_F(ClusterTest, ANanOfOneReplicaIsNamedByAllWorkers) {
     Value sum;
     EXPECT_FAILS(tutti_strategy_run(strategy, step, nullptr, nullptr, &call, &sum),
                  TUTTI_INVALID_ARGUMENT, "worker 2: all_reduce 'SUM': the input of replica 2");
+    // One that only a result has, when the run's sum was finite.
+    const auto returns = [](tutti_context *replica, const tutti_value *, tutti_value **out,
+                            void *) -> tutti_status * {
+      const Value one = ValueOf(Floats({1}));
+      Value sum;
+      tutti_status *status =
+          tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, one, nullptr, &sum);
+      if (status != nullptr) return status;
+      const bool bad = tutti_context_get_replica_id(replica) == 2;
+      const Value loss = ValueOf(Floats({bad ? std::nanf("") : 2}));
+      tutti_value_retain(loss);
+      *out = loss;
+      return nullptr;
+    };
+    EXPECT_FAILS(tutti_strategy_run(strategy, returns, nullptr, nullptr, &call, &sum),
+                 TUTTI_INVALID_ARGUMENT, "worker 2: run: the result of replica 2");
     tutti_debugging_disable_check_numerics();
   });
 }

@@ -233,6 +233,7 @@ tutti_status *tutti_function_create_assertion(tutti_runtime *runtime, tutti_asse
     spec.atol = KeptTensor(set.atol);
     spec.ranks.assign(ranks, ranks + count);
     spec.dtype = static_cast<DType>(set.dtype);
+    spec.shapes = TextOr(set.shapes, "");
     const AssertOptions shown = OptionsOf(set);
     spec.message = shown.message;
     spec.summarize = shown.summarize;

@@ -49,6 +49,8 @@ std::string NameOf(RowAssertion assertion) {
   if (const auto relation = RankRelationOf(assertion)) return AssertionName(*relation);
   if (assertion == RowAssertion::kType) return "assert_type";
   if (assertion == RowAssertion::kTrue) return "Assert";
+  if (assertion == RowAssertion::kShapes) return "assert_shapes";
+  if (assertion == RowAssertion::kSameFloatDType) return "assert_same_float_dtype";
   return {};
 }
 
@@ -66,6 +68,28 @@ bool IsAtOrBelow(std::string_view leaf, std::string_view path) {
   if (path.empty() || leaf == path) return true;
   return leaf.size() > path.size() && leaf.substr(0, path.size()) == path &&
          leaf[path.size()] == '/';
+}
+
+// A leaf's path and the shape that its rows have.
+struct ShapeOfPath {
+  std::string path;
+  std::string shape;
+};
+
+Result<std::vector<ShapeOfPath>> ReadShapes(std::string_view text) {
+  std::vector<ShapeOfPath> shapes;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(';'));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    const size_t equals = one.rfind('=');
+    if (equals == std::string_view::npos) {
+      return InvalidArgument("assert_shapes: found {} among the shapes; expected a path, '=' and a "
+                             "shape, as in \"image=N,3;mask=N\"",
+                             Quote(one));
+    }
+    shapes.push_back({std::string(one.substr(0, equals)), std::string(one.substr(equals + 1))});
+  }
+  return shapes;
 }
 
 // The slab of rows with as many axes of size 1 behind the first as `rank`, that of a row, wants.
@@ -91,6 +115,20 @@ class AssertionFunction final : public Function {
   bool calls_host() const override { return false; }
 
   Status Call(Context&, const Value& in, Ref<Value>* out) override {
+    if (OfWholeElements()) {
+      Status status = CheckElement(in.spec(), [&](size_t leaf) -> Result<Ref<Tensor>> {
+        if (!in.leaf(leaf).is_tensor() || in.leaf(leaf).tensor().rank() == 0) {
+          return InvalidArgument("{}: it looks at rows of tensors, and is given {}", name(),
+                                 LeafSpec::Of(in.leaf(leaf)).ToString());
+        }
+        // All rows of a slab have one dtype and shape.
+        const Ref<Tensor> rows = TensorOf(in, leaf);
+        return rows->dim(0) == 0 ? Ref<Tensor>() : rows->Row(0);
+      });
+      if (!status.ok()) return std::move(status).With("row", 0);
+      *out = in.WithLeaves({in.leaves().begin(), in.leaves().end()});
+      return OkStatus();
+    }
     TUTTI_ASSIGN_OR_RETURN(const Places places, Find(in.spec()));
     int64_t rows = 0;
     for (const Leaf& leaf : in.leaves()) {
@@ -118,6 +156,11 @@ class AssertionFunction final : public Function {
   // What is known of the elements is looked at by way of tensors that have none.
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec* input) const override {
     if (input == nullptr) return Ref<const ElementSpec>();
+    if (OfWholeElements()) {
+      TUTTI_RETURN_IF_ERROR(CheckElement(
+          input->tree(), [&](size_t leaf) { return StandInOfWhole(*input, leaf); }));
+      return Ref<const ElementSpec>::Retain(input);
+    }
     TUTTI_ASSIGN_OR_RETURN(const Places places, Find(input->tree()));
     for (const size_t leaf : places.x) {
       TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> x, StandIn(*input, leaf));
@@ -147,6 +190,7 @@ class AssertionFunction final : public Function {
     writer.Int(spec_.summarize);
     writer.Ints(spec_.ranks);
     writer.Int(static_cast<int64_t>(spec_.dtype));
+    if (spec_.assertion == RowAssertion::kShapes) writer.Bytes(spec_.shapes);
     for (const Ref<Tensor>& tensor : {spec_.y, spec_.rtol, spec_.atol}) {
       writer.Int(tensor != nullptr);
       if (tensor == nullptr) continue;
@@ -160,6 +204,58 @@ class AssertionFunction final : public Function {
   }
 
  private:
+  // Whether it is about several leaves of an element at once, and not about what is in them.
+  bool OfWholeElements() const {
+    return spec_.assertion == RowAssertion::kShapes ||
+           spec_.assertion == RowAssertion::kSameFloatDType;
+  }
+
+  // Such an assertion about the tensors that `tensor_of` gives for leaves; null ones are left out.
+  template <class TensorOfLeaf>
+  Status CheckElement(const TreeSpec& tree, const TensorOfLeaf& tensor_of) const {
+    if (spec_.assertion == RowAssertion::kSameFloatDType) {
+      TUTTI_ASSIGN_OR_RETURN(const Places places, Find(tree));
+      std::vector<NamedTensor> tensors;
+      for (const size_t leaf : places.x) {
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, tensor_of(leaf));
+        if (tensor) tensors.push_back(Named(tree, leaf, std::move(tensor)));
+      }
+      if (tensors.empty()) return OkStatus();
+      std::optional<DType> wanted;
+      if (spec_.dtype != DType::kInvalid) wanted = spec_.dtype;
+      Status status = AssertSameFloatDType(tensors, wanted).status();
+      return spec_.message.empty() ? status : std::move(status).WithPrefix(spec_.message);
+    }
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<ShapeOfPath> shapes, ReadShapes(spec_.shapes));
+    std::vector<ShapeConstraint> constraints;
+    for (const ShapeOfPath& wanted : shapes) {
+      bool found = false;
+      for (size_t leaf = 0; leaf < tree.num_leaves(); ++leaf) {
+        if (!IsAtOrBelow(JoinedPath(tree.LeafPath(leaf)), wanted.path)) continue;
+        found = true;
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, tensor_of(leaf));
+        if (tensor) constraints.push_back({Named(tree, leaf, std::move(tensor)), wanted.shape});
+      }
+      if (!found) return Missing(tree, wanted.path);
+    }
+    AssertOptions options;
+    options.message = spec_.message;
+    options.summarize = spec_.summarize;
+    return AssertShapes(constraints, {}, options);
+  }
+
+  // A tensor of what is known of a leaf, of its shape where that matters; null where too little is.
+  Result<Ref<Tensor>> StandInOfWhole(const ElementSpec& input, size_t leaf) const {
+    constexpr int64_t kMostElements = 1 << 20;  // it has memory
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, StandIn(input, leaf));
+    if (!tensor || spec_.assertion != RowAssertion::kShapes) return tensor;
+    const PartialShape& shape = input.leaf(leaf).shape;
+    if (!shape.IsFullyKnown()) return Ref<Tensor>();
+    TUTTI_ASSIGN_OR_RETURN(const Shape whole, shape.ToShape());
+    if (whole.num_elements() > kMostElements) return Ref<Tensor>();
+    return Tensor::Create(tensor->dtype(), whole);
+  }
+
   // Which leaves are looked at.
   struct Places {
     std::vector<size_t> x;
@@ -307,8 +403,16 @@ Status CheckAssertionSpec(const AssertionFunctionSpec& spec) {
       return InvalidArgument("{}: expected one rank, found {}", name, spec.ranks.size());
     }
   }
+  const bool of_shapes = spec.assertion == RowAssertion::kShapes;
+  if (of_shapes != !spec.shapes.empty() || (of_shapes && !spec.path.empty())) {
+    return InvalidArgument("{}: found shapes {} and path {}; expected {}", name,
+                           Quote(spec.shapes), Quote(spec.path),
+                           of_shapes ? "shapes, which have paths of their own" : "no shapes");
+  }
+  if (of_shapes) TUTTI_RETURN_IF_ERROR(ReadShapes(spec.shapes).status());
   const bool has_dtype = spec.dtype != DType::kInvalid;
-  if (has_dtype != (spec.assertion == RowAssertion::kType)) {
+  if (has_dtype != (spec.assertion == RowAssertion::kType) &&
+      spec.assertion != RowAssertion::kSameFloatDType) {
     return InvalidArgument("{}: found {}; expected {}", name,
                            has_dtype ? DTypeName(spec.dtype) : "no dtype",
                            has_dtype ? "no dtype" : "one");
@@ -338,6 +442,7 @@ Result<Ref<Function>> ReadAssertionFunction(std::string_view payload) {
   spec.summarize = reader.Int();
   spec.ranks = reader.Ints();
   spec.dtype = static_cast<DType>(reader.IntIn(0, INT32_MAX));
+  if (spec.assertion == RowAssertion::kShapes) spec.shapes = std::string(reader.Bytes());
   for (Ref<Tensor>* tensor : {&spec.y, &spec.rtol, &spec.atol}) {
     if (reader.IntIn(0, 1) == 0) continue;
     Slab slab;

@@ -50,6 +50,8 @@ enum class RowAssertion : int32_t {
   kRankIn = 35,
   kType = 48,
   kTrue = 49,
+  kShapes = 50,
+  kSameFloatDType = 51,
 };
 
 struct AssertionFunctionSpec {
@@ -62,7 +64,10 @@ struct AssertionFunctionSpec {
   std::string y_path;
   Ref<Tensor> rtol, atol;         // of kNear; null: as Tolerances has it
   std::vector<int64_t> ranks;     // of those about ranks
-  DType dtype = DType::kInvalid;  // of kType
+  DType dtype = DType::kInvalid;  // of kType; of kSameFloatDType, kInvalid: any
+  // Of kShapes, which has no path: the paths of leaves, each with the shape of a row as in
+  // ShapeConstraint: "image=N,3;mask=N".
+  std::string shapes;
   std::string message;
   int64_t summarize = 3;
 };

@@ -412,5 +412,38 @@ TEST_F(AssertionFunctionTest, WrongSpecsAndBytesAreRefused) {
   EXPECT_THAT(Message(ReadAssertionFunction(whole + "x").status()), HasSubstr("behind its end"));
 }
 
+TEST_F(AssertionFunctionTest, LooksAtTheLeavesOfAnElementTogether) {
+  const Ref<Value> rows = Value::Dict(
+      {{"image", Value::OfTensor(Tensor::Create(DType::kFloat32, Shape({2, 5, 3})).value())},
+       {"mask", Value::OfTensor(Tensor::Create(DType::kFloat64, Shape({2, 5})).value())}});
+  AssertionFunctionSpec spec;
+  spec.assertion = RowAssertion::kShapes;
+  spec.shapes = "image=N,3;mask=N";
+  EXPECT_EQ(Call(spec, rows, &row_), "");
+  spec.shapes = "image=N,3;mask=N,N";
+  EXPECT_THAT(Call(spec, rows, &row_), HasSubstr("assert_shapes"));
+  spec.shapes = "image=N,3;sound=N";
+  EXPECT_THAT(Call(spec, rows, &row_), HasSubstr("nothing at \"sound\""));
+  // What is known of the elements is enough.
+  const Ref<const ElementSpec> element =
+      ElementSpec::Dict({{"image", LeafSpec::Tensor(DType::kFloat32, PartialShape({5, 3}))},
+                         {"mask", LeafSpec::Tensor(DType::kFloat64, PartialShape({4}))}});
+  spec.shapes = "image=N,3;mask=N";
+  EXPECT_THAT(MakeAssertionFunction(spec).value()->OutputSpec(element.get()).status().message(),
+              HasSubstr("\"N\""));
+  spec.shapes = "image";
+  EXPECT_THAT(MakeAssertionFunction(spec).status().message(), HasSubstr("expected a path, '='"));
+  spec.shapes.clear();
+  EXPECT_THAT(MakeAssertionFunction(spec).status().message(), HasSubstr("paths of their own"));
+
+  spec = Of(RowAssertion::kSameFloatDType);
+  EXPECT_THAT(Call(spec, rows, &row_), HasSubstr("float64"));
+  EXPECT_FALSE(MakeAssertionFunction(spec).value()->OutputSpec(element.get()).ok());
+  spec.path = "mask";
+  EXPECT_EQ(Call(spec, rows, &row_), "");
+  spec.dtype = DType::kFloat32;
+  EXPECT_THAT(Call(spec, rows, &row_), HasSubstr("float32"));
+}
+
 }  // namespace
 }  // namespace tutti

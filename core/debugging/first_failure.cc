@@ -240,95 +240,6 @@ int64_t FirstFarInRun(const Run& run) {
   }
 }
 
-// ---- finite: by the bits of the exponent, which are all set in NaN and infinity
-
-template <class Bits, Bits exponent>
-struct FiniteBlocks {
-  static TUTTI_ALWAYS_INLINE void Run(const Bits* x, int64_t n, int64_t* first) {
-    int64_t at = 0;
-    for (; at + kBlock <= n; at += kBlock) {
-      Bits failed = 0;
-      for (int64_t i = 0; i < kBlock; ++i) {
-        failed |= static_cast<Bits>((x[at + i] & exponent) == exponent ? 1 : 0);
-      }
-      if (failed != 0) break;
-    }
-    for (; at < n; ++at) {
-      if ((x[at] & exponent) == exponent) {
-        *first = at;
-        return;
-      }
-    }
-    *first = kNothingFails;
-  }
-};
-
-template <class Bits, Bits exponent>
-int64_t FirstNotFiniteInRun(const void* data, int64_t step, int64_t n) {
-  const auto* const x = static_cast<const Bits*>(data);
-  if (step != 1) {
-    for (int64_t i = 0; i < n; ++i) {
-      if ((x[i * step] & exponent) == exponent) return i;
-    }
-    return kNothingFails;
-  }
-  int64_t first = kNothingFails;
-  RunBest<FiniteBlocks<Bits, exponent>>(x, n, &first);
-  return first;
-}
-
-constexpr uint64_t kDoubleExponent = 0x7ff0000000000000u;
-
-int64_t FirstNotFiniteOf(DType dtype, const void* data, int64_t step, int64_t n) {
-  switch (dtype) {
-    case DType::kFloat16: return FirstNotFiniteInRun<uint16_t, 0x7c00u>(data, step, n);
-    case DType::kBfloat16: return FirstNotFiniteInRun<uint16_t, 0x7f80u>(data, step, n);
-    case DType::kFloat32: return FirstNotFiniteInRun<uint32_t, 0x7f800000u>(data, step, n);
-    case DType::kFloat64: return FirstNotFiniteInRun<uint64_t, kDoubleExponent>(data, step, n);
-    case DType::kComplex64:
-    case DType::kComplex128: {
-      const DType part = dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
-      if (step == 1) {
-        const int64_t first = FirstNotFiniteOf(part, data, 1, 2 * n);
-        return first == kNothingFails ? first : first / 2;
-      }
-      for (int64_t i = 0; i < n; ++i) {
-        const void* at = static_cast<const char*>(data) +
-                         i * step * static_cast<int64_t>(ItemSize(dtype));
-        if (FirstNotFiniteOf(part, at, 1, 2) != kNothingFails) return i;
-      }
-      return kNothingFails;
-    }
-    default: return kNothingFails;
-  }
-}
-
-void CountOne(double value, NumericsCounts* counts) {
-  if (std::isnan(value)) {
-    ++counts->nan;
-  } else if (std::isinf(value)) {
-    ++(value > 0 ? counts->positive_infinity : counts->negative_infinity);
-  }
-}
-
-template <class T>
-void CountInRun(const Run& run, NumericsCounts* counts) {
-  const T* const x = static_cast<const T*>(run.at[0]);
-  for (int64_t i = 0; i < run.size; ++i) {
-    const T& item = x[i * run.step[0]];
-    if constexpr (kIsComplex<T>) {
-      CountOne(item.real, counts);
-      CountOne(item.imag, counts);
-    } else if constexpr (kIsHalf<T>) {
-      float value;
-      ConvertToFloat(&item, &value, 1);
-      CountOne(value, counts);
-    } else if constexpr (std::is_floating_point_v<T>) {
-      CountOne(item, counts);
-    }
-  }
-}
-
 }  // namespace
 
 Result<Shape> BroadcastShape(const Shape& x, const Shape& y) {
@@ -378,7 +289,7 @@ int64_t FirstFar(const Tensor& x, const Tensor& y, const Tensor& rtol, const Ten
 int64_t FirstNotFinite(const Tensor& x) {
   const Runs runs(x.shape(), {&x});
   return runs.First([&](const Run& run) {
-    return FirstNotFiniteOf(x.dtype(), run.at[0], run.step[0], run.size);
+    return FirstNotFiniteElement(x.dtype(), run.at[0], run.step[0], run.size);
   });
 }
 
@@ -395,14 +306,9 @@ NumericsCounts CountNotFinite(const Tensor& x) {
   NumericsCounts counts;
   if (!IsFloating(x.dtype()) && !IsComplex(x.dtype())) return counts;
   const Runs runs(x.shape(), {&x});
-  VisitDType(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (kIsHalf<T> || kIsComplex<T> || std::is_floating_point_v<T>) {
-      runs.First([&](const Run& run) {
-        CountInRun<T>(run, &counts);
-        return kNothingFails;
-      });
-    }
+  runs.First([&](const Run& run) {
+    CountNotFiniteElements(x.dtype(), run.at[0], run.step[0], run.size, &counts);
+    return kNothingFails;
   });
   return counts;
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "core/tensor/not_finite.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
 
@@ -51,14 +52,6 @@ int64_t FirstNotFinite(const Tensor& x);
 // floats.
 bool ComparisonTakes(Comparison comparison, DType dtype);
 
-// How many elements are NaN and infinite. A complex element counts for each of its two parts.
-struct NumericsCounts {
-  int64_t nan = 0;
-  int64_t positive_infinity = 0;
-  int64_t negative_infinity = 0;
-
-  bool finite() const { return nan == 0 && positive_infinity == 0 && negative_infinity == 0; }
-};
 // Of a floating or complex tensor; all 0 of any other.
 NumericsCounts CountNotFinite(const Tensor& x);
 

@@ -64,19 +64,40 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   }
   void Interrupt(Status reason) override { runner_.lockstep_.Stop(std::move(reason)); }
 
+  // When all have returned: what is observed of their results, on all workers where they check.
+  Status ObserveResults(const CallOptions& options) {
+    TeamChannel* const team = runner_.team_;
+    const bool agreed = team != nullptr && team->observed();
+    Status status;
+    if (observed_ || agreed) {
+      const ObservedScope observed(agreed ? Observed::kChecked : HowObserved(), step_);
+      const int64_t first = runner_.strategy_.first_replica();
+      for (size_t r = 0; status.ok() && r < results_.size(); ++r) {
+        const int64_t replica = first + static_cast<int64_t>(r);
+        if (results_[r]) status = ObserveResult(replica, *results_[r]);
+      }
+    }
+    if (!agreed) return status;
+    // A worker whose function has failed does not come, and has told the others so.
+    status = team->Exchange(TeamLabel{"comparing what the replicas have returned"}, status, "",
+                            options)
+                 .status();
+    all_know_ = !status.ok() && team->status().ok();
+    return status;
+  }
+  // Whether the other workers fail with what ObserveResults has given.
+  bool all_know() const { return all_know_; }
+
  private:
   Status Call(size_t replica) {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Value> in, Select(args_, replica, results_.size(), "run"));
     ReplicaContext context(runner_.strategy_, runner_.lockstep_, replica, global_rows_, options_);
     std::optional<ObservedScope> observed;
-    if (observed_) observed.emplace(checked_ ? Observed::kChecked : Observed::kAsBefore, step_);
-    {
-      CallbackScope scope(CallbackClass::kReplica);
-      TUTTI_RETURN_IF_ERROR(fn_.Call(context, *in, &results_[replica]));
-    }
-    return observed_ && results_[replica] ? ObserveResult(context.replica_id(), *results_[replica])
-                                          : OkStatus();
+    if (observed_) observed.emplace(HowObserved(), step_);
+    CallbackScope scope(CallbackClass::kReplica);
+    return fn_.Call(context, *in, &results_[replica]);
   }
+  Observed HowObserved() const { return checked_ ? Observed::kChecked : Observed::kAsBefore; }
 
   static Status ObserveResult(int64_t replica, const Value& result) {
     for (size_t i = 0; i < result.num_leaves(); ++i) {
@@ -97,6 +118,7 @@ class ReplicaRunner::RunJob final : public ReplicaEngine::Job {
   const bool observed_;  // the caller's tensors are, and so are those of all replicas
   const bool checked_;   // likewise
   const int64_t step_;
+  bool all_know_ = false;
 };
 
 namespace {
@@ -156,7 +178,7 @@ Status ReplicaRunner::PrepareCommunicators(const CallOptions& options) {
 }
 
 Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions& options,
-                             std::vector<Ref<Value>>* results) {
+                             std::vector<Ref<Value>>* results, bool* all_know) {
   TUTTI_RETURN_IF_ERROR(PrepareCommunicators(options));
   if (PlacementsAreLogged()) {
     const std::string what = Format("run #{}", num_runs_ + 1);
@@ -173,7 +195,11 @@ Status ReplicaRunner::RunAll(Function& fn, const Value& args, const CallOptions&
   Status status = lockstep_.End();
   if (status.ok()) {
     // What has taken too long has, whether or not a replica had to wait for another one.
-    if (!options.deadline.Expired(strategy_.environment().clock())) return status;
+    if (!options.deadline.Expired(strategy_.environment().clock())) {
+      status = job.ObserveResults(options);
+      *all_know = job.all_know();
+      return status;
+    }
     return DeadlineExceeded(
         "run: the replicas have returned after the deadline; give a longer timeout");
   }
@@ -208,11 +234,12 @@ Result<Ref<Value>> ReplicaRunner::RunInside(Function& fn, const Value& args,
   Status asked = CheckAsked(args, options);
   if (!asked.ok()) return team_ == nullptr ? asked : team_->Refuse(std::move(asked), options);
   std::vector<Ref<Value>> results(engine_.num_replicas());
-  Status status = RunAll(fn, args, options, &results);
+  bool all_know = false;
+  Status status = RunAll(fn, args, options, &results, &all_know);
   Result<Ref<Value>> value =
       status.ok() ? Regroup(results, Wrap::kWhereDifferent, "run's results") : std::move(status);
   // The other workers hear of every run that failed here.
-  if (team_ != nullptr && !value.ok()) return team_->Abort(std::move(value).status());
+  if (team_ != nullptr && !value.ok() && !all_know) return team_->Abort(std::move(value).status());
   return value;
 }
 

@@ -50,8 +50,9 @@ class ReplicaRunner {
   Status CheckAsked(const Value& args, const CallOptions& options) const;
   // The value of a whole run.
   Result<Ref<Value>> RunInside(Function& fn, const Value& args, const CallOptions& options);
+  // `all_know`: the other workers fail with the same, and the epoch goes on.
   Status RunAll(Function& fn, const Value& args, const CallOptions& options,
-                std::vector<Ref<Value>>* results);
+                std::vector<Ref<Value>>* results, bool* all_know);
 
   Strategy& strategy_;
   TeamChannel* const team_;

@@ -159,6 +159,7 @@ Status TeamChannel::Renew(const CallOptions& call) {
   }
   std::lock_guard<std::mutex> lock(mutex_);
   communicator_ = std::move(formed).value();
+  observed_.store(false, std::memory_order_relaxed);
   told_ = false;
   return OkStatus();
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand"
 	"strings"
 	"sync"
@@ -88,6 +89,37 @@ func TestGradientsAreReducedInWhateverOrderTheyAreReady(t *testing.T) {
 						return fmt.Errorf("step %d, gradient %d: %v", step, i, gradient)
 					}
 				}
+			}
+		}
+		return nil
+	})
+}
+
+func TestANanIsNamedByTheGradientThatHasIt(t *testing.T) {
+	passes(t, EnableCheckNumerics()) // for the process
+	defer DisableCheckNumerics()
+	onRanks(t, 2, func(ctx context.Context, c *Communicator) error {
+		bad := 1.0
+		if c.Rank() == 1 {
+			bad = math.NaN()
+		}
+		gradients := []*Tensor{zeros(2), sure(TensorOf([]float64{1, bad}))}
+		plan, err := c.NewBucketPlan(Sum, gradients,
+			BucketPlanOptions{Names: []string{"weights", "bias"}})
+		if err != nil {
+			return err
+		}
+		defer plan.Close()
+		_ = plan.Ready(0)
+		_ = plan.Ready(1)
+		err = plan.Wait(ctx)
+		if !errors.Is(err, ErrInvalidArgument) {
+			return fmt.Errorf("%v", err)
+		}
+		for _, part := range []string{"rank 1: all_reduce #1",
+			"the input of tensor 1 (bias), float64[2], is not finite"} {
+			if !strings.Contains(err.Error(), part) {
+				return fmt.Errorf("no %q in %v", part, err)
 			}
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,8 @@ func TestTensorsOfACommunicatorAreZerosAndOutliveIt(t *testing.T) {
 }
 
 func TestAnElasticJobGoesOnInNewEpochs(t *testing.T) {
+	passes(t, EnableCheckNumerics()) // for the process
+	defer DisableCheckNumerics()
 	together(t, size, map[string]string{"elastic": "1", "silence_limit": "60s"},
 		func(r *Runtime, resolver Resolver, worker int) error {
 			ctx, end := context.WithTimeout(context.Background(), 60*time.Second)
@@ -99,7 +102,23 @@ func TestAnElasticJobGoesOnInNewEpochs(t *testing.T) {
 			if err := third.AllReduce(ctx, Sum, sum, sum); err != nil {
 				return err
 			}
-			if err := holds(sum, size); err != nil || worker == 1 {
+			if err := holds(sum, size); err != nil {
+				return err
+			}
+			broken, err := TensorIn(r, []float64{1, []float64{1, 1, math.NaN()}[worker]})
+			if err != nil {
+				return err
+			}
+			err = third.AllReduce(ctx, Sum, broken, broken)
+			if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(),
+				"rank 2: all_reduce #2: all_reduce: the input, float64[2], is not finite") {
+				return fmt.Errorf("a NaN: %v", err)
+			}
+			if third, err = third.Shrink(ctx); err != nil {
+				return err
+			}
+			defer third.Close()
+			if err := third.Barrier(ctx); err != nil || worker == 1 {
 				return err // worker 1 leaves
 			}
 			for err == nil {

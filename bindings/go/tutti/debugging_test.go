@@ -114,6 +114,18 @@ func TestRowsPassANativeFunction(t *testing.T) {
 	scalars := Range(0, 3, 1).MapWith(ranks)
 	defer scalars.Close()
 	says(t, scalars.Err(), "expected rank one of 1, 2")
+	for wrong, part := range map[RowCheck]string{
+		RowShapes: "assert_shapes", RowSameFloatDType: "int64"} {
+		together := RowAssertion{Check: wrong}
+		if wrong == RowShapes {
+			together.Shapes = "=3"
+		}
+		check := AssertRows(together)
+		defer check.Close()
+		refused := Range(0, 3, 1).MapWith(check)
+		defer refused.Close()
+		says(t, refused.Err(), part)
+	}
 }
 
 func TestShapesFitEachOther(t *testing.T) {
@@ -238,6 +250,17 @@ func init() {
 			return replica.AllReduce(Sum, id)
 		}, Value{})
 		fmt.Println(errors.Is(err, ErrInvalidArgument), err)
+		_, err = strategy.Run(nil, func(replica *ReplicaContext, _ Value) (Value, error) {
+			id := sure(OfScalar(int64(replica.ReplicaID())))
+			if _, err := replica.AllReduce(Sum, id); err != nil {
+				return Value{}, err
+			}
+			if replica.ReplicaID() == 5 {
+				return Of([]float32{float32(math.Inf(1))})
+			}
+			return Of([]float32{1})
+		}, Value{})
+		fmt.Println(err)
 		return nil
 	}
 }
@@ -250,7 +273,8 @@ func TestANanOfOneReplicaIsNamedByAllWorkers(t *testing.T) {
 		}
 		for _, part := range []string{"worker 2: ", "of replica 5 in step 1, float32[3]",
 			"1 NaN, 0 +Inf and 0 -Inf", "is nan at [1]", "\ntrue ",
-			"ids: assert_none_equal: x != y does not hold"} {
+			"ids: assert_none_equal: x != y does not hold",
+			"worker 2: run: the result of replica 5 in step 3, float32[1]"} {
 			if !strings.Contains(worker.out.String(), part) {
 				t.Fatalf("worker %d does not say %q: %s", i, part, worker.out.String())
 			}

@@ -27,6 +27,9 @@ const (
 	RowRankIn       RowCheck = 35
 	RowType         RowCheck = 48
 	RowTrue         RowCheck = 49
+	// RowShapes and RowSameFloatDType are about the leaves of an element together.
+	RowShapes         RowCheck = 50
+	RowSameFloatDType RowCheck = 51
 )
 
 // RowAssertion is what AssertRows asserts of elements.
@@ -40,8 +43,10 @@ type RowAssertion struct {
 	Y     *Tensor
 	YPath string
 	Ranks []int64 // of those about ranks
-	DType DType   // of RowType
-	How   Assertion
+	DType DType   // of RowType; of RowSameFloatDType, 0: any floating one
+	// Shapes are of RowShapes: paths of leaves with the shape of a row, "image=N,3;mask=N".
+	Shapes string
+	How    Assertion
 }
 
 // AssertRows is the native function that gives an element on as it is where an assertion holds for
@@ -66,6 +71,6 @@ func (r *Runtime) AssertRows(assertion RowAssertion) *Function {
 	return functionOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Function_assertion(runtime, int(assertion.Check), used[0], assertion.Ranks,
 			assertion.Path, assertion.YPath, how.Message, int64(how.Summarize),
-			int(assertion.DType), used[1], used[2], made)
+			int(assertion.DType), used[1], used[2], assertion.Shapes, made)
 	}))
 }

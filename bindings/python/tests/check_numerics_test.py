@@ -143,7 +143,8 @@ class CheckNumericsTest(unittest.TestCase):
         def work(rank):
             debugging.enable_check_numerics()
             gradients = [np.ones(3, np.float32), BAD.copy() if rank else np.ones(3, np.float32)]
-            plan = tutti.BucketPlan(ranks[rank], gradients, "sum", bytes_per_bucket=12)
+            plan = tutti.BucketPlan(ranks[rank], gradients, "sum", bytes_per_bucket=12,
+                                    names=["weights", "bias"])
             try:
                 plan.ready(0)
                 plan.ready(1)
@@ -160,7 +161,8 @@ class CheckNumericsTest(unittest.TestCase):
             thread.join()
         for error in found:
             self.assertIsInstance(error, errors.InvalidArgumentError)
-            for part in ("rank 1: all_reduce #", "the input", "float32[3], is not finite",
+            for part in ("rank 1: all_reduce #", "the input of tensor 1 (bias)",
+                         "float32[3], is not finite",
                          "1 NaN, 1 +Inf and 0 -Inf"):
                 self.assertIn(part, str(error))
         for communicator in ranks:
@@ -325,11 +327,12 @@ def step(bad, what):
     if what == "update":
         weights.assign_add(gradient)
     elif what == "result":
+        context().all_reduce("sum", np.float32(1))
         return {"loss": gradient}
     else:
         return context().all_reduce(what, {"g": gradient})
 
-for what in ("sum", "mean", "min", "update"):
+for what in ("sum", "mean", "min", "update", "result"):
     strategy.run(step, args=(False, what))
     try:
         strategy.run(step, args=(True, what))
@@ -382,20 +385,21 @@ class FourWorkersTest(unittest.TestCase):
     def expect_named(self, enabled):
         workers = multi_worker_test.run(PROGRAM.replace("ENABLED", enabled), workers=4, replicas=2)
         for lines in workers:
-            self.assertEqual([line[0] for line in lines], ["sum", "mean", "min", "update", "assert",
-                                                              "end"])
+            self.assertEqual([line[0] for line in lines], ["sum", "mean", "min", "update", "result",
+                                                              "assert", "end"])
             for what, kind, message, worker in lines[:-2]:
                 self.assertEqual((kind, worker), ("InvalidArgumentError", 2), (what, message))
                 for part in ("worker 2: ", "of replica 5", "in step", "float32[4]",
                              "1 NaN, 0 +Inf and 0 -Inf", "nan at [2]"):
                     self.assertIn(part, message)
-                self.assertIn("'weights'" if what == "update" else "all_reduce", message)
+                self.assertIn({"update": "'weights'", "result": "the result[\"loss\"]"}.get(
+                    what, "all_reduce"), message)
             self.assertEqual(lines[-2][1], "InvalidArgumentError", lines[-2])
             self.assertIn("ids: assert_none_equal: x != y does not hold", lines[-2][2])
             self.assertEqual(lines[-1][1], [28.0] * 4)
         for worker in (0, 1, 3):
             self.assertRegex(workers[worker][-2][2], "worker 2.*, replica 5, has failed: ")
-        for lines in list(zip(*workers))[:4]:
+        for lines in list(zip(*workers))[:5]:
             self.assertEqual(len({str(line[:3]) for line in lines}), 1, lines)
 
     def test_a_dump_tells_workers_apart(self):

@@ -247,7 +247,23 @@ class AssertionTest(unittest.TestCase):
                                debugging.assert_rank_in, ranks=[1, 2])), "one of 1, 2")):
             self.refused([part], (), made)
         with self.assertRaisesRegex(TypeError, "assertion about one tensor"):
-            debugging.assert_rows(debugging.assert_shapes)
+            debugging.assert_rows(debugging.assert_proper_iterable)
+
+    def test_leaves_of_a_row_are_looked_at_together(self):
+        rows = Dataset.from_tensor_slices({"image": np.zeros((2, 5, 3), np.float32),
+                                           "mask": np.zeros((2, 5), np.float64)})
+        for fits, mask in ((True, ("N",)), (False, ("N", "N")), (False, (4,))):
+            check = debugging.assert_rows(debugging.assert_shapes,
+                                          shapes={"image": ("N", None), "mask": mask})
+            if fits:
+                self.assertEqual(len(list(Dataset.deserialize(rows.map(check).serialize()))), 2)
+            else:
+                self.refused(["assert_shapes"], (), rows.map, check)
+        same = debugging.assert_rows(debugging.assert_same_float_dtype)
+        self.refused(["float64"], (), rows.map, same)
+        self.assertEqual(len(list(rows.map(debugging.assert_rows(
+            debugging.assert_same_float_dtype, path="mask", tf_type=np.float64)))), 2)
+        self.refused(["shapes"], (), lambda: debugging.assert_rows(debugging.assert_shapes))
 
     def test_rows_of_a_file_are_named_with_it(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -142,7 +142,9 @@ enum {
   TUTTI_ASSERTION_RANK_AT_LEAST = 34,
   TUTTI_ASSERTION_RANK_IN = 35,
   TUTTI_ASSERTION_TYPE = 48,
-  TUTTI_ASSERTION_TRUE = 49
+  TUTTI_ASSERTION_TRUE = 49,
+  TUTTI_ASSERTION_SHAPES = 50,
+  TUTTI_ASSERTION_SAME_FLOAT_DTYPE = 51
 };
 
 typedef struct tutti_assertion_options {
@@ -151,12 +153,15 @@ typedef struct tutti_assertion_options {
   const char *y_path;  /* the leaf that a comparison compares with, in place of y; needs `path` */
   const char *message; /* goes in front; NULL: none */
   int64_t summarize;   /* elements of each tensor that are shown; default 3, negative: all */
-  tutti_dtype dtype;   /* of TYPE */
+  tutti_dtype dtype;   /* of TYPE; of SAME_FLOAT_DTYPE, 0: any floating one */
   const tutti_tensor *rtol; /* of NEAR, as in tutti_compare_options */
   const tutti_tensor *atol;
+  /* of SHAPES: paths of leaves, each with the shape of a row as in tutti_debugging_assert_shapes,
+   * "image=N,3;mask=N" */
+  const char *shapes;
 } tutti_assertion_options;
 #define TUTTI_ASSERTION_OPTIONS_INIT \
-  { sizeof(tutti_assertion_options), NULL, NULL, NULL, 0, 0, NULL, NULL }
+  { sizeof(tutti_assertion_options), NULL, NULL, NULL, 0, 0, NULL, NULL, NULL }
 
 /* The native function that gives an element on as it is where an assertion holds for it, and fails
  * where not: the error names node, element, leaf and, where elements are read from files, the

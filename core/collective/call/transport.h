@@ -70,6 +70,8 @@ struct CollectiveCall {
   // Of a known call that has not been recorded yet: what RecordKnownCall records, and where.
   Recorder* recorder = nullptr;
   const FlightArguments* begin_record = nullptr;
+  // What ChecksFold speaks of is asked for.
+  bool checks_fold = false;
   // The CollectiveAlgorithm that the transport has taken (select/selector.h), for the flight
   // recorder; -1: none, or it was never asked.
   int32_t algorithm = -1;
@@ -131,6 +133,9 @@ class Transport {
 
   // Runs the call with the peers; the first error of any rank ends the epoch for all.
   virtual Status Execute(CollectiveCall* call) = 0;
+  // Whether Execute looks at what it folds while it folds, where a rank asks for that, and ends the
+  // epoch with what is not finite (fold_check.h). The call is complete but for `checks_fold`.
+  virtual bool ChecksFold(const CollectiveCall& /*call*/) const { return false; }
   // Why no call of `op` goes from neighbour to neighbour here, whoever asks for it; null: it does
   // when its hints ask for RING. Static.
   virtual const char* WhyNoRing(CollectiveOp /*op*/) const {

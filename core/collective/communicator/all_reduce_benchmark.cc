@@ -17,6 +17,7 @@
 #include "core/collective/communicator/packing.h"
 #include "core/collective/testing/rank_threads.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/tensor_observer.h"
 
 namespace tutti {
 namespace {
@@ -93,6 +94,20 @@ BENCHMARK(Float32Of2)->UseRealTime()->RangeMultiplier(4)->Range(8, 64 << 20);
 
 void Float32Of2InPlace(benchmark::State& state) { AllReduce(state, DType::kFloat32, 2, true); }
 BENCHMARK(Float32Of2InPlace)->UseRealTime()->Arg(64 << 10)->Arg(1 << 20)->Arg(64 << 20);
+
+// Of zeros, as numerics are checked and not.
+void ZerosInPlace(benchmark::State& state, Observed observed) {
+  std::vector<Ref<Tensor>> tensors = OnesPerRank(2, DType::kFloat32, state.range(0), '\0');
+  TimeCalls(state, 2, [&](Communicator& communicator, size_t rank) {
+    const ObservedScope scope(observed);
+    return communicator.AllReduce(*tensors[rank], ReduceOp::kSum, CallOptions(),
+                                  tensors[rank].get());
+  });
+}
+void Float32Of2SumInPlace(benchmark::State& state) { ZerosInPlace(state, Observed::kAsBefore); }
+BENCHMARK(Float32Of2SumInPlace)->UseRealTime()->Arg(1 << 20);
+void Float32Of2SumChecked(benchmark::State& state) { ZerosInPlace(state, Observed::kChecked); }
+BENCHMARK(Float32Of2SumChecked)->UseRealTime()->Arg(1 << 20);
 
 void Bfloat16Of2(benchmark::State& state) { AllReduce(state, DType::kBfloat16, 2, false); }
 BENCHMARK(Bfloat16Of2)->UseRealTime()->Arg(8 << 10)->Arg(16 << 10)->Arg(1 << 20);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <tuple>
@@ -16,6 +17,7 @@
 
 #include "core/base/seeded_runs_testing.h"
 #include "core/collective/select/selector.h"
+#include "core/collective/testing/checked_fold_testing.h"
 #include "core/collective/testing/rank_threads.h"
 #include "core/tensor/half.h"
 #include "core/tensor/reduce.h"
@@ -396,6 +398,10 @@ TEST(AllReduce, FoldsABoolByMinAndMax) {
     return OkStatus();
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST(AllReduce, ANanInALargeSumIsFoundInTheFold) {
+  ExpectWhoBroughtItIsNamed([] { return std::make_unique<RankGroup>(3); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/wait.h"
+#include "core/collective/call/observed_names.h"
 #include "core/collective/communicator/call_arguments.h"
 #include "core/collective/communicator/future.h"
 
@@ -20,13 +21,8 @@ namespace {
 // So many tensors that are not ready are named.
 constexpr size_t kMostNamed = 4;
 
-// "3", or "3 (layer2.bias)".
-std::string DescribeTensor(size_t index, std::span<const std::string> names) {
-  return index < names.size() ? Format("{} ({})", index, names[index]) : Format("{}", index);
-}
-
 Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op,
-                    std::span<const std::string> names) {
+                    const std::vector<std::string>& names) {
   std::unordered_set<const void*> seen;  // by memory: one array may stand in several tensors
   for (size_t i = 0; i < tensors.size(); ++i) {
     Status status = CheckGiven(tensors[i], "tensor");
@@ -119,7 +115,7 @@ BucketPlan::BucketPlan(Ref<Communicator> communicator, std::vector<Ref<Tensor>> 
       tensors_(std::move(tensors)),
       op_(op),
       buckets_(std::move(buckets)),
-      names_(std::move(names)) {
+      names_(std::make_shared<const std::vector<std::string>>(std::move(names))) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     bucket_of_.resize(buckets_[b].last, b);
   }
@@ -221,6 +217,7 @@ Result<BucketPlan::Launched> BucketPlan::Launch(const Pack& bucket) const {
   Launched launched;
   launched.cancellation = MakeRef<Cancellation>();
   const CallOptions call{Deadline::Infinite(), launched.cancellation.get()};
+  const ObservedNames names(TensorNames{names_, bucket.first});
   TUTTI_ASSIGN_OR_RETURN(launched.future,
                          communicator_->AllReduceAsync(inputs, op_, call, outputs));
   return launched;
@@ -234,7 +231,7 @@ Result<BucketPlan::Launched> BucketPlan::TryLaunch(const Pack& bucket) const noe
   }
 }
 
-std::string BucketPlan::NameOf(size_t index) const { return DescribeTensor(index, names_); }
+std::string BucketPlan::NameOf(size_t index) const { return DescribeTensor(index, *names_); }
 
 std::string BucketPlan::ToString() const {
   return Format("bucket plan of {} tensors ({}) in {} buckets, {} steps", tensors_.size(),

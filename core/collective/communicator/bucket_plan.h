@@ -37,6 +37,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -135,7 +136,7 @@ class BucketPlan final : public RefCounted {
   const std::vector<Ref<Tensor>> tensors_;
   const ReduceOp op_;
   const std::vector<Pack> buckets_;
-  const std::vector<std::string> names_;  // empty, or of each tensor
+  const std::shared_ptr<const std::vector<std::string>> names_;  // none, or of each tensor
   std::vector<size_t> bucket_of_;  // of each tensor
   std::atomic<int64_t> wait_warning_ns_{kWaitWarningNs};
 

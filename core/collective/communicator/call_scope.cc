@@ -128,6 +128,7 @@ void Communicator::TellOfImplementation(const CallHeader& header) {
 Status Communicator::CallScope::Run(int64_t bytes) {
   CollectiveCall& call = this->call();
   const bool observed = TensorsAreObserved();
+  call.checks_fold = observed && NumericsAreChecked() && self_->transport_->ChecksFold(call);
   if (observed) [[unlikely]] {
     Status inputs = ObserveInputs(call);
     if (!inputs.ok()) return Refuse(std::move(inputs));
@@ -150,6 +151,7 @@ Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* i
   call.recorder = &self_->environment().recorder();
   call.begin_record = &known->begin_record;
   const bool observed = TensorsAreObserved();
+  call.checks_fold = observed && NumericsAreChecked() && self_->transport_->ChecksFold(call);
   if (observed) [[unlikely]] {
     Status inputs = ObserveInputs(call);
     if (!inputs.ok()) return Refuse(std::move(inputs));

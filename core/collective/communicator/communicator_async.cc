@@ -20,6 +20,7 @@
 #include "core/base/text.h"
 #include "core/base/usable_cores.h"
 #include "core/collective/call/transport.h"
+#include "core/collective/call/observed_names.h"
 #include "core/collective/communicator/call_scope.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/future.h"
@@ -40,7 +41,8 @@ class Communicator::AsyncCall final : public CallQueue::Call {
         body_(std::move(body)),
         future_(std::move(future)),
         checked_(NumericsAreChecked()),
-        step_(ObservedStep()) {}
+        step_(ObservedStep()),
+        names_(ObservedNames::Current()) {}
   // Of a call that has run nothing is left to undo, and the communicator may be gone.
   ~AsyncCall() override {
     StopWatching();
@@ -85,6 +87,7 @@ class Communicator::AsyncCall final : public CallQueue::Call {
       if (status_.ok()) {
         std::optional<ObservedScope> observed;
         if (checked_) observed.emplace(Observed::kChecked, step_);
+        const ObservedNames names(names_);
         status_ = body_(options_, &value_);
         // Nobody may ever look at the future.
         if (!status_.ok() && self_->epoch_status().ok()) status_ = self_->transport_->Fail(status_);
@@ -165,6 +168,7 @@ class Communicator::AsyncCall final : public CallQueue::Call {
   const Ref<Future> future_;
   const bool checked_;  // numerics, by the thread that has issued it
   const int64_t step_;
+  const TensorNames names_;  // likewise
   bool is_counted_ = false;
   uint64_t listener_ = 0;
   uint64_t timer_ = 0;

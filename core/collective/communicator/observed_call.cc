@@ -2,13 +2,15 @@
 //
 // A rank that brings what the observer refuses does not take part, which ends the epoch: every rank
 // fails with that rank's error. A result is the same on all ranks of a fold, so that all that look
-// at it find the same.
+// at it find the same. Where the transport looks into the fold itself (Transport::ChecksFold), that
+// takes the place of both.
 #include <string>
 #include <utility>
 
 #include "core/base/environment.h"
 #include "core/base/placement_log.h"
 #include "core/base/text.h"
+#include "core/collective/call/observed_names.h"
 #include "core/collective/communicator/call_scope.h"
 #include "core/tensor/tensor_observer.h"
 
@@ -26,8 +28,11 @@ Ref<Tensor> ViewOf(const TensorSignature& signature, const void* memory) {
                       Shape(signature.dims.data(), signature.dims.size()), {}, true, nullptr);
 }
 
-std::string NameOfTensor(const char* what, size_t i, size_t count) {
-  return count == 1 ? std::string(what) : Format("{} {}", what, i);
+// Shows it to the recorder, and to the checker where nobody else looks for it.
+Status Show(const CollectiveCall& call, const TensorSighting& sighting, const Tensor& tensor) {
+  if (!call.checks_fold) return ObserveTensor(sighting, tensor);
+  RecordTensor(sighting, tensor);
+  return OkStatus();
 }
 
 }  // namespace
@@ -57,9 +62,9 @@ Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const 
   }
   for (size_t i = 0; i < call.memory.size() && i < call.header.num_tensors; ++i) {
     if (call.memory[i].input == nullptr) continue;
-    const std::string name = NameOfTensor("the input", i, call.memory.size());
-    TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = what, .name = name},
-                                        *ViewOf(call.header.tensor(i), call.memory[i].input)));
+    const std::string name = NameObserved("the input", i, call.memory.size());
+    TUTTI_RETURN_IF_ERROR(Show(call, {.op = what, .name = name},
+                               *ViewOf(call.header.tensor(i), call.memory[i].input)));
   }
   return OkStatus();
 }
@@ -71,9 +76,9 @@ Status Communicator::CallScope::ObserveResults(const CollectiveCall& call) const
     if (call.memory[i].output == nullptr) continue;
     TensorSignature signature = call.header.tensor(i);
     if (call.header.op == CollectiveOp::kReduceScatter) signature.dims[0] /= self_->size_;
-    const std::string name = NameOfTensor("the result", i, call.memory.size());
-    Status status = ObserveTensor({.op = what, .name = name},
-                                  *ViewOf(signature, call.memory[i].output));
+    const std::string name = NameObserved("the result", i, call.memory.size());
+    Status status = Show(call, {.op = what, .name = name},
+                         *ViewOf(signature, call.memory[i].output));
     if (status.ok()) continue;
     const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
     status = std::move(status).WithPrefix(

@@ -26,6 +26,7 @@
 #include "core/base/thread.h"
 #include "core/collective/call/shared_header.h"
 #include "core/collective/shm/shared_layout.h"
+#include "core/collective/testing/checked_fold_testing.h"
 #include "core/collective/testing/collective_cases_testing.h"
 #include "core/collective/testing/collective_reference_testing.h"
 #include "core/collective/testing/shared_rank_testing.h"
@@ -86,6 +87,11 @@ Ref<Tensor> Floats(int64_t elements, float value = 1.0f) {
 uint64_t Seed() {
   const char* given = std::getenv("TUTTI_TEST_SEED");
   return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+}
+
+TEST(SharedCollectives, ANanInALargeSumIsFoundInTheFold) {
+  ExpectWhoBroughtItIsNamed(
+      [] { return CollectiveWorldOf<SharedRankGroup>("shared", false, false).make(3); });
 }
 
 // ---- Between processes ----

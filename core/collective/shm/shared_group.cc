@@ -166,7 +166,9 @@ void SharedGroup::ShowUnevenSize() noexcept {
 void SharedGroup::Arrive() {
   SharedEntry& entry = OwnEntry();
   // Nobody looks at it before all have arrived for good.
-  entry.results_in_inputs = HasResultsInInputs(rank()) ? 1 : 0;
+  entry.fold = static_cast<uint16_t>(
+      (HasResultsInInputs(rank()) ? SharedEntry::kResultsInInputs : 0) |
+      (call_->checks_fold ? SharedEntry::kChecksFold : 0));
   // What else peers may be reading this moment stays as it is.
   if (goes_on_) return Raise(arrival_);
   const size_t shown = ShownHeaderBytes(header_->size());

@@ -145,7 +145,19 @@ class SharedGroup {
   // block. Of peers after Meet.
   bool HasResultsInInputs(int64_t of) const noexcept {
     if (of == rank()) return stores_ >= SharedStores::kResultsInInputs;
-    return layout_.entry(of, sequence_).results_in_inputs != 0;
+    return (layout_.entry(of, sequence_).fold & SharedEntry::kResultsInInputs) != 0;
+  }
+  // After Meet: whether any rank wants the fold to be checked (fold_check.h).
+  bool FoldIsChecked() const noexcept {
+    bool checked = false;
+    for (int64_t peer = 0; peer < size(); ++peer) {
+      checked = checked || (layout_.entry(peer, sequence_).fold & SharedEntry::kChecksFold) != 0;
+    }
+    return checked;
+  }
+  // The call for messages.
+  CallLabel Label() const {
+    return CallLabel{NamedSequence(), options_.epoch, &options_.name, &options_.names};
   }
   // Copies into this rank's part of the segment.
   void CopyIn(std::byte* to, const void* from, size_t bytes) const noexcept;
@@ -294,9 +306,6 @@ class SharedGroup {
   // The call as messages name it.
   CollectiveOp NamedOp() const { return call_->named().header.op; }
   int64_t NamedSequence() const { return call_->named().sequence; }
-  CallLabel Label() const {
-    return CallLabel{NamedSequence(), options_.epoch, &options_.name, &options_.names};
-  }
 
   const Ref<Environment> environment_;
   const Ref<SharedSegment> segment_;

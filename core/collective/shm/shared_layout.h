@@ -49,9 +49,11 @@ struct alignas(128) SharedEntry {
   // The ways in which the rank's tensors can be had out of its window (shared_direct.h). 0: they
   // come through the segment.
   uint16_t window;
-  // 1: what the rank folds it writes where the others have written its inputs, which they read
-  // again. 0: in its own block.
-  uint16_t results_in_inputs;
+  // kResultsInInputs: what the rank folds it writes where the others have written its inputs, which
+  // they read again; without it in its own block. kChecksFold: it wants the fold to be checked.
+  static constexpr uint16_t kResultsInInputs = 1;
+  static constexpr uint16_t kChecksFold = 2;
+  uint16_t fold;
   // The header, then the payload at the next multiple of 16 bytes of the entry.
   std::byte room[kRoomBytes];
 };

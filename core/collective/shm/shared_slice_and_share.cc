@@ -34,6 +34,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/collective/call/fold_check.h"
 #include "core/collective/call/streaming_copy.h"
 #include "core/collective/shm/shared_algorithms.h"
 #include "core/tensor/reduce.h"
@@ -93,6 +94,7 @@ class SliceAndShareCall {
       }
       if (step >= 1 && step - 1 < rounds_) {
         TUTTI_RETURN_IF_ERROR(step == 1 ? group_.Meet() : group_.Await(CopiedIn(step - 1)));
+        if (step == 1) checked_ = group_.FoldIsChecked();
         TUTTI_RETURN_IF_ERROR(Fold(step - 1));
         group_.Advance(Folded(step - 1));
       }
@@ -189,6 +191,7 @@ class SliceAndShareCall {
                 ReduceInto(call_.header.reduction, call_.header.tensor(tensor).dtype,
                            std::span(inputs_.data(), static_cast<size_t>(group_.size())), count,
                            folded, static_cast<size_t>(group_.rank())));
+            if (checked_) TUTTI_RETURN_IF_ERROR(Check({tensor, first + done, count, folded}));
             if (in_inputs) {
               ShareInInputs(round, at, folded, bytes);
             } else if (!in_place_of_result) {
@@ -198,6 +201,13 @@ class SliceAndShareCall {
           }
           return OkStatus();
         });
+  }
+
+  Status Check(const FoldedPiece& piece) {
+    Status status = CheckFolded(
+        call_, group_.rank(), group_.Label(), piece,
+        std::span(inputs_.data(), static_cast<size_t>(group_.size())));
+    return status.ok() ? status : group_.Fail(std::move(status));
   }
 
   // What this rank has folded `at` bytes into its slice, to where the others have copied that in.
@@ -242,6 +252,7 @@ class SliceAndShareCall {
   int64_t slice_;  // granules
   bool has_output_;
   bool large_;
+  bool checked_ = false;
   alignas(64) std::byte piece_[kPieceBytes];
   std::array<const void*, kSharedMaxRanks> inputs_;
 };

@@ -8,6 +8,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/collective/call/call_record.h"
+#include "core/collective/call/fold_check.h"
 #include "core/collective/shm/shared_algorithms.h"
 
 namespace tutti {
@@ -61,6 +62,16 @@ const KnownFlatFold* SharedTransport::Known(const CollectiveCall& call) {
     fold.input_bytes = static_cast<size_t>(fold.elements) * ItemSize(call.header.first.dtype);
   }
   return known->is_flat_fold ? &known->fold : nullptr;
+}
+
+bool SharedTransport::ChecksFold(const CollectiveCall& call) const {
+  if (call.header.op != CollectiveOp::kAllReduce || !NotFiniteShows(call.header) ||
+      call.whole != nullptr || direct_.Concerns(call)) {
+    return false;
+  }
+  const SharedPayload payload(call.header);
+  return selector_.Choose(CollectiveOp::kAllReduce, payload.folded_bytes()).algorithm !=
+         CollectiveAlgorithm::kFlatFold;
 }
 
 Status SharedTransport::Execute(CollectiveCall* call) {

@@ -31,6 +31,9 @@ constexpr int kSequenceShift = 5;
 constexpr size_t kCopiedInputBudget = size_t{4} << 20;
 constexpr size_t kLeastCopiedInput = 256;
 
+// Behind what ShowMemory shows.
+constexpr size_t kFoldCheckAt = sizeof(CollectiveMemory);
+
 // Of payloads: enough for every dtype.
 constexpr size_t kAlignment = 16;
 
@@ -123,6 +126,20 @@ void LocalGroup::ShowMemory(int64_t rank, const CollectiveCall& call,
     const CollectiveMemory* const all = memory.data();
     std::memcpy(place, &all, sizeof(all));
   }
+}
+
+void LocalGroup::ShowFoldCheck(int64_t rank, const CollectiveCall& call) {
+  static_assert(kFoldCheckAt < kLeastCopiedInput);
+  CopiedInput(rank, rank, call.sequence, 0)[kFoldCheckAt] = std::byte{call.checks_fold};
+}
+
+bool LocalGroup::FoldIsChecked(int64_t rank, const CollectiveCall& call) {
+  bool checked = call.checks_fold;
+  for (int64_t peer = 0; peer < size_; ++peer) {
+    checked = checked ||
+              CopiedInput(rank, peer, call.sequence, 0)[kFoldCheckAt] != std::byte{0};
+  }
+  return checked;
 }
 
 CollectiveMemory LocalGroup::PeerMemory(int64_t rank, int64_t peer, const CollectiveCall& call,

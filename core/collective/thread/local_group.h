@@ -108,6 +108,10 @@ class LocalGroup final : public RefCounted {
   }
   CollectiveMemory PeerMemory(int64_t rank, int64_t peer, const CollectiveCall& call,
                               size_t tensor);
+  // Besides ShowMemory, until Part: whether this rank wants the fold to be checked (fold_check.h);
+  // after Meet, whether any does.
+  void ShowFoldCheck(int64_t rank, const CollectiveCall& call);
+  bool FoldIsChecked(int64_t rank, const CollectiveCall& call);
   Entry& OwnEntry(int64_t rank, int64_t sequence) { return EntryOf(rank, sequence); }
   // A peer's entry, after Meet has succeeded and until the rank's next call.
   const Entry& PeerEntry(int64_t peer, int64_t sequence) { return EntryOf(peer, sequence); }

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/collective/call/call_record.h"
+#include "core/collective/call/fold_check.h"
 #include "core/collective/thread/local_algorithms.h"
 
 namespace tutti {
@@ -101,6 +102,11 @@ CollectiveAlgorithm LocalAlgorithm(const LocalGroup& group, const CallHeader& he
 }
 
 }  // namespace
+
+bool LocalTransport::ChecksFold(const CollectiveCall& call) const {
+  return call.header.op == CollectiveOp::kAllReduce && NotFiniteShows(call.header) &&
+         LocalAlgorithm(*group_, call.header) == CollectiveAlgorithm::kSliceAndShare;
+}
 
 Status LocalTransport::Execute(CollectiveCall* call) {
   if (call->known_as != 0 && !group_->HasFailed()) {

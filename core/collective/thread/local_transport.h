@@ -27,6 +27,7 @@ class LocalTransport final : public Transport {
   const char* name() const override { return "in_process"; }
 
   Status Execute(CollectiveCall* call) override;
+  bool ChecksFold(const CollectiveCall& call) const override;
   bool RecordsKnownCalls() const override { return true; }
   Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
                                            const CallOptions& options) override;

@@ -20,6 +20,9 @@
 // the fold has just read those lines, so that plain stores are the cheaper ones. So large that no
 // cache holds it, the rank's own output is written past it, too, and meanwhile the rank asks for
 // what it folds next: a memory that is read and written at once moves more.
+//
+// Where numerics are checked, a block is looked at when it has been folded, before it is shared:
+// what the peers have brought is still there if something is found.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,6 +30,7 @@
 #include <span>
 #include <vector>
 
+#include "core/collective/call/fold_check.h"
 #include "core/collective/call/memory_parts.h"
 #include "core/collective/call/streaming_copy.h"
 #include "core/collective/thread/local_algorithms.h"
@@ -120,12 +124,16 @@ class SliceAndShare {
                       static_cast<const std::byte*>(own.input) + at, bytes);
         }));
     group_.ShowMemory(rank_, call_, shown_);
+    group_.ShowFoldCheck(rank_, call_);
     TUTTI_RETURN_IF_ERROR(group_.Meet(rank_, call_, LocalGroup::Access::kPeerMemory));
+    checked_ = group_.FoldIsChecked(rank_, call_);
     Status status = FoldSlice();
     if (!status.ok()) status = group_.Fail(std::move(status));
     const Status parted = group_.Part(rank_, call_);
     TUTTI_RETURN_IF_ERROR(status);
     TUTTI_RETURN_IF_ERROR(parted);
+    // What a peer has found in its slice, it has found before it parted.
+    if (checked_) TUTTI_RETURN_IF_ERROR(group_.failure());
     return ForEachStagedPart(
         [](const CollectiveMemory& own, const CollectiveMemory& staged, size_t at, size_t bytes) {
           std::memcpy(static_cast<std::byte*>(own.output) + at,
@@ -183,6 +191,11 @@ class SliceAndShare {
       const bool apart = streams_ == Streams::kAllOutputs && !IsInPlace(own);
       std::byte* const folded = apart ? piece : output;
       TUTTI_RETURN_IF_ERROR(ReduceInto(call_.header.reduction, dtype, inputs_, count, folded));
+      if (checked_) {
+        TUTTI_RETURN_IF_ERROR(CheckFolded(call_, rank_,
+                                          {call_.sequence, group_.epoch(), &group_.name()},
+                                          {index, first, count, folded}, inputs_));
+      }
       for (int64_t peer = 0; peer < group_.size(); ++peer) {
         if (peer == rank_ && !apart) continue;
         const CollectiveMemory memory = MemoryOf(peer, index);
@@ -206,6 +219,7 @@ class SliceAndShare {
   const CollectiveCall& call_;
   int64_t total_ = 0;  // granules
   Streams streams_ = Streams::kNothing;
+  bool checked_ = false;
   std::vector<const void*> inputs_;            // room for one of each rank
   std::vector<CollectiveMemory> staged_;       // empty: nothing is
   std::span<const CollectiveMemory> shown_;    // to the peers

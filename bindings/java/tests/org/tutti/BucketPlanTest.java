@@ -57,6 +57,30 @@ class BucketPlanTest {
   }
 
   @Test
+  void aNanIsNamedByTheGradientThatHasIt() throws Exception {
+    Ranks.run(2, (ranks, rank) -> {
+      final List<Tensor> gradients = List.of(Tensor.of(new float[] {1, 2}),
+          Tensor.of(new float[] {1, rank == 1 ? Float.NaN : 2}));
+      Debugging.enableCheckNumerics();
+      try (BucketPlan plan = BucketPlan.of(ranks, gradients, ReduceOp.SUM,
+            new BucketPlan.Options().names(List.of("weights", "bias")))) {
+        final TuttiException.InvalidArgument error =
+            assertThrows(TuttiException.InvalidArgument.class, () -> {
+              plan.ready(0);
+              plan.ready(1);
+              plan.await(LONG);
+            });
+        final String message = error.getMessage();
+        assertTrue(message.contains("rank 1: all_reduce #1"), message);
+        assertTrue(message.contains("the input of tensor 1 (bias), float32[2], is not finite"),
+            message);
+      } finally {
+        Debugging.disableCheckNumerics();
+      }
+    });
+  }
+
+  @Test
   void aPlanMayMakeTheGradients() throws Exception {
     Ranks.run(3, (ranks, rank) -> {
       final Tensor like = Tensor.empty(DType.FLOAT32, 5);

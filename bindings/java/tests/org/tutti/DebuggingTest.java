@@ -147,12 +147,18 @@ class DebuggingTest {
              Assertion.of(Assertion.Check.RANK_IN).ranks(1, 2));
          DatasetFunction type = DatasetFunction.assertion(
              Assertion.of(Assertion.Check.TYPE).dtype(DType.INT32));
+         DatasetFunction shapes = DatasetFunction.assertion(
+             Assertion.of(Assertion.Check.SHAPES).shapes("=3"));
+         DatasetFunction same = DatasetFunction.assertion(
+             Assertion.of(Assertion.Check.SAME_FLOAT_DTYPE));
          DatasetFunction place = DatasetFunction.assertion(
              Assertion.of(Assertion.Check.EQUAL).at("a").withLeaf("b").tolerances(null, null));
          Dataset range = Dataset.range(3)) {
       says(() -> range.map(rank), "expected rank one of 1, 2");
       says(() -> range.map(type), "expected dtype int32");
       says(() -> range.map(place), "nothing at \"a\"");
+      says(() -> range.map(shapes), "assert_shapes");
+      says(() -> range.map(same), "int64");
     }
   }
 

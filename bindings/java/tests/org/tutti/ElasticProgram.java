@@ -31,6 +31,18 @@ public final class ElasticProgram {
         story += second.size() + sum(second) + (second.epoch() > first.epoch());
         try (Communicator third = second.grow(2, LONG)) {
           story += third.size() + sum(third) + (third.epoch() > second.epoch());
+          Debugging.enableCheckNumerics();
+          try {
+            final float mine = third.rank() == 1 ? Float.NaN : 1;
+            third.allReduce(Tensor.of(new float[] {1, mine}), ReduceOp.SUM);
+          } catch (TuttiException.InvalidArgument named) {
+            story += named.getMessage().contains("rank 1: all_reduce #")
+                && named.getMessage().contains("the input, float32[2], is not finite");
+          }
+          Debugging.disableCheckNumerics();
+          try (Communicator fourth = third.shrink(LONG)) {
+            story += fourth.size() + sum(fourth);
+          }
         }
       }
       System.out.println("rank " + first.rank() + ": " + story);

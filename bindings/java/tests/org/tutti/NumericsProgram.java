@@ -3,8 +3,8 @@ package org.tutti;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
 
 /**
- * A job in which one replica of one worker brings a NaN, and then fails an assertion; every worker
- * says in one line who it was.
+ * A job in which one replica of one worker brings a NaN, then fails an assertion, and then returns a
+ * NaN; every worker says in one line who it was.
  */
 public final class NumericsProgram {
   private NumericsProgram() {}
@@ -32,7 +32,11 @@ public final class NumericsProgram {
         Debugging.assertNoneEqual(replica.replicaId(), 5, "ids", 0);
         return replica.allReduce(ReduceOp.SUM, 1.0f);
       }));
-      System.out.println(brought + "; " + asserted);
+      final String returned = refused(() -> strategy.run((replica, none) -> {
+        replica.allReduce(ReduceOp.SUM, 1.0f);
+        return replica.replicaId() == 5 ? Float.NaN : 2f;
+      }));
+      System.out.println(brought + "; " + asserted + "; " + returned);
     }
   }
 }

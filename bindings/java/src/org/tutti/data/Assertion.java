@@ -56,7 +56,11 @@ public final class Assertion {
     /** Of the dtype. */
     TYPE(48),
     /** True; of booleans. */
-    TRUE(49);
+    TRUE(49),
+    /** The shapes of leaves, which fit each other. */
+    SHAPES(50),
+    /** All leaves that are looked at are of one floating dtype. */
+    SAME_FLOAT_DTYPE(51);
 
     final int number;
 
@@ -74,6 +78,7 @@ public final class Assertion {
   String path;
   String otherPath;
   String message;
+  String shapes;
   int summarize;
 
   private Assertion(Check check) {
@@ -109,7 +114,13 @@ public final class Assertion {
     return this;
   }
 
-  /** Of TYPE. */
+  /** Of SHAPES: paths of leaves with the shape of a row, {@code "image=N,3;mask=N"}. */
+  public Assertion shapes(String ofLeaves) {
+    shapes = ofLeaves;
+    return this;
+  }
+
+  /** Of TYPE, and of SAME_FLOAT_DTYPE, which takes any without it. */
   public Assertion dtype(DType wanted) {
     dtype = wanted.number();
     return this;

@@ -139,7 +139,8 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     Loader.load();
     return new DatasetFunction(Box.at(Native.function_assertion(assertion.check.number,
         assertion.other, assertion.ranks, assertion.path, assertion.otherPath, assertion.message,
-        assertion.summarize, assertion.dtype, assertion.rtol, assertion.atol)));
+        assertion.summarize, assertion.dtype, assertion.rtol, assertion.atol,
+        assertion.shapes)));
   }
 
   static DatasetFunction at(long address) {
