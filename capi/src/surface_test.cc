@@ -1060,6 +1060,7 @@ TEST_F(SurfaceTest, DevicesAndPluginsDescribeThemselves) {
   ASSERT_OK(tutti_device_describe_plugins(nullptr, &plugins));
   EXPECT_THAT(text(plugins), testing::HasSubstr("{\"name\": \"cuda\", \"file\": \""));
   EXPECT_THAT(text(plugins), testing::HasSubstr("\"devices\": 0"));
+  EXPECT_THAT(text(plugins), testing::HasSubstr("\"nccl_reason\": "));
   EXPECT_FAILS(tutti_device_describe(nullptr, "GPU:0", &none), TUTTI_NOT_FOUND,
                "this machine has no GPU:0");
   EXPECT_FAILS(tutti_device_describe(nullptr, "GPU:0", &none), TUTTI_NOT_FOUND,

@@ -174,6 +174,11 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
         reason.is_string() ? "no GPUs: " + reason.get<std::string>()
                            : fmt::format("{} GPUs by {}; tensors and strategies use none",
                                          plugin.value("devices", 0), plugin.value("file", ""))));
+    const Json& nccl = plugin["nccl"];
+    plugin_lines.push_back(
+        nccl.is_object() ? fmt::format("nccl: {} from {}: {}", nccl.value("version", ""),
+                                       nccl.value("origin", ""), nccl.value("file", ""))
+                         : "nccl: none: " + plugin.value("nccl_reason", ""));
   }
   report->Add("plugins", std::move(plugins), std::move(plugin_lines));
 

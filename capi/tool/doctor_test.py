@@ -81,6 +81,12 @@ class DoctorTest(unittest.TestCase):
         self.assertIn("there is no NVIDIA driver: /nowhere/libcuda.so.1", cuda["reason"])
         self.assertIn("cuda: no GPUs: there is no NVIDIA driver",
                       self.doctor(variables=nowhere).stdout)
+        nowhere["TUTTI_NCCL_LIBRARY"] = "/nowhere/libnccl.so.2"
+        cuda, = self.facts(variables=nowhere)["plugins"]
+        self.assertIsNone(cuda["nccl"])
+        self.assertIn("there is no NCCL: /nowhere/libnccl.so.2", cuda["nccl_reason"])
+        self.assertIn("nccl: none: there is no NCCL: /nowhere/",
+                      self.doctor(variables=nowhere).stdout)
         cuda, = self.facts(variables={"TUTTI_CUDA_PLUGIN": "/nowhere/plugin.so"})["plugins"]
         self.assertEqual(cuda["version"], None)
         self.assertIn("/nowhere/plugin.so: there is no such file", cuda["reason"])

@@ -5,6 +5,7 @@
 #include "core/base/memory_account.h"
 #include "core/device/device.h"
 #include "core/device/device_spec.h"
+#include "core/device/gpu_communicator.h"
 #include "core/device/gpu_stream.h"
 #include "core/device/plugin.h"
 
@@ -61,11 +62,19 @@ Result<std::string> DeviceSet::Describe(std::string_view name) const {
 
 std::string DeviceSet::DescribePlugins() const {
   const DevicePlugin* const plugin = cuda();
+  const Result<GpuCollectives> nccl =
+      plugin == nullptr ? Result<GpuCollectives>(why_no_cuda()) : FindGpuCollectives(*plugin);
   return Format(
-      "[{{\"name\": \"cuda\", \"file\": {}, \"devices\": {}, \"version\": {}, \"reason\": {}}}]",
+      "[{{\"name\": \"cuda\", \"file\": {}, \"devices\": {}, \"version\": {}, \"reason\": {}, "
+      "\"nccl\": {}, \"nccl_reason\": {}}}]",
       JsonQuote(CudaFile()), VisibleGpus().size(),
       plugin == nullptr ? "null" : JsonQuote(plugin->api().version),
-      why_no_cuda().ok() ? "null" : JsonQuote(why_no_cuda().message()));
+      why_no_cuda().ok() ? "null" : JsonQuote(why_no_cuda().message()),
+      nccl.ok() ? Format("{{\"version\": {}, \"file\": {}, \"origin\": {}}}",
+                         JsonQuote(nccl.value().version_text()), JsonQuote(nccl.value().file),
+                         JsonQuote(nccl.value().origin))
+                : "null",
+      nccl.ok() ? "null" : JsonQuote(nccl.status().message()));
 }
 
 }  // namespace tutti

@@ -151,7 +151,8 @@ class DeviceSet final : public RefCounted {
   Status ResetPeak(std::string_view name) const;
 
   // The plugins that this environment would use, as a JSON list of objects: name, file, devices,
-  // version (null when it is not opened) and reason (why it has no devices; null when it has).
+  // version (null when it is not opened), reason (why it has no devices; null when it has), nccl
+  // (version, file, and origin: who had it; null without one) and nccl_reason (why there is none).
   std::string DescribePlugins() const;
 
   // Null where no plugin is opened; then `why_no_cuda` says why.

@@ -1,6 +1,6 @@
 """What Python and the command see of GPUs, with a fake driver that has two.
 
-    listing_test.py FAKE_DRIVER TUTTI       (PYTHONPATH leads to the package)
+    listing_test.py FAKE_DRIVER FAKE_NCCL TUTTI       (PYTHONPATH leads to the package)
 """
 
 import json
@@ -9,8 +9,8 @@ import subprocess
 import sys
 import unittest
 
-FAKE, TUTTI = sys.argv.pop(1), sys.argv.pop(1)
-os.environ["TUTTI_CUDA_DRIVER"] = FAKE
+FAKE, NCCL, TUTTI = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
+os.environ.update(TUTTI_CUDA_DRIVER=FAKE, TUTTI_NCCL_LIBRARY=NCCL)
 
 import tutti  # noqa: E402, after the variable is set
 
@@ -127,6 +127,9 @@ class ListingTest(unittest.TestCase):
         self.assertEqual(facts["devices"], ["CPU:0", "GPU:0", "GPU:1"])
         self.assertEqual(facts["plugins"][0]["devices"], 2)
         self.assertIn("GPU:1: Fake device 1, compute capability 9.0", self.doctor())
+        self.assertEqual(facts["plugins"][0]["nccl"],
+                         {"version": "2.32.3", "file": NCCL, "origin": "TUTTI_NCCL_LIBRARY"})
+        self.assertIn(f"nccl: 2.32.3 from TUTTI_NCCL_LIBRARY: {NCCL}", self.doctor())
 
     @staticmethod
     def doctor(*words):

@@ -232,8 +232,7 @@ TEST(RealNccl, HasAVersionAndAnIdAndFailsClearlyWithoutADriver) {
   GPU_OK(ConfigureGpuCollectives(*plugin, Settings("lo")));
   const auto id = NewGpuCommunicatorId(*plugin);
   GPU_OK(id);
-  auto made = GpuCommunicator::Begin({plugin, 0, DeviceId{DeviceType::kGpu, 0}},
-                                     {id.value(), 0, 1});
+  auto made = GpuCommunicator::Begin(PlaceOf(plugin, 0), {id.value(), 0, 1});
   const CallOptions options = InTime();
   const Status status =
       made.ok() ? made.value()->AwaitReady({&options, &RealClock()}) : made.status();

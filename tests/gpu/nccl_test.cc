@@ -343,6 +343,21 @@ TEST_F(Nccl, ErrorsOfNcclHaveACodeAndWhatItSaidLast) {
   }
 }
 
+TEST_F(Nccl, RanksThatCallDifferentOperationsAllHearOfIt) {
+  Make(2);
+  ExpectOk(OnRanks([&](int r, Rank& rank) -> Status {
+    void* const memory = rank.Copied(SmallNumbers(DType::kInt8, 8, 1));
+    const uint64_t elements = static_cast<uint64_t>(r) + 4;
+    TUTTI_RETURN_IF_ERROR(rank.communicator->AllReduce(*rank.stream, ReduceOp::kSum, DType::kInt8,
+                                                       memory, memory, elements));
+    return rank.stream->Wait();
+  }));
+  for (const auto& rank : ranks_) {
+    EXPECT_THAT(rank->communicator->Poll().ToString(),
+                HasSubstr("internal error (3): ranks call different operations"));
+  }
+}
+
 TEST_F(Nccl, SplitMakesACommunicatorForEachColorInTheOrderOfTheKeys) {
   Make(5);
   std::vector<Ref<GpuCommunicator>> made;

@@ -24,6 +24,14 @@ inline CallOptions InTime(int64_t ms = 30'000) {
   return CallOptions::WithTimeout(RealClock(), ms * kMillisecondNs);
 }
 
+inline GpuPlace PlaceOf(const Ref<DevicePlugin>& plugin, int device) {
+  GpuPlace place;
+  place.plugin = plugin;
+  place.ordinal = device;
+  place.id = DeviceId{DeviceType::kGpu, device};
+  return place;
+}
+
 class Nccl : public Gpu {
  protected:
   void SetUp() override {
@@ -58,9 +66,7 @@ class Nccl : public Gpu {
         dlsym(dlopen(library_, RTLD_NOW | RTLD_LOCAL), name));
   }
 
-  GpuPlace Place(int device) const {
-    return GpuPlace{plugin_, device, DeviceId{DeviceType::kGpu, device}};
-  }
+  GpuPlace Place(int device) const { return PlaceOf(plugin_, device); }
 
   struct Rank {
     GpuPlace place;

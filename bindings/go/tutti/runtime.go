@@ -244,7 +244,8 @@ func (r *Runtime) DescribeDevice(name string) (string, error) {
 }
 
 // DescribePlugins are the plugins for devices, as a JSON list: of each name, file, devices (how
-// many), version (null: not opened) and reason, why there are no devices (null: there are).
+// many), version (null: not opened), reason, why there are no devices (null: there are), nccl, of
+// version, file and origin, who had it (null: there is none), and nccl_reason, why.
 func (r *Runtime) DescribePlugins() (string, error) {
 	return r.text(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Device_describe_plugins(runtime, made)

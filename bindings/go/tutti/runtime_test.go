@@ -26,7 +26,8 @@ func TestSettingsAreDescribed(t *testing.T) {
 	_, err := own.DescribeDevice("GPU:99")
 	wants(t, err, ErrNotFound)
 	plugins := must[string](t)(own.DescribePlugins())
-	if !strings.HasPrefix(plugins, `[{"name": "cuda", "file": "`) {
+	if !strings.HasPrefix(plugins, `[{"name": "cuda", "file": "`) ||
+		!strings.Contains(plugins, `"nccl_reason": `) {
 		t.Fatal(plugins)
 	}
 	wants(t, own.Set("no_such_setting", "1"), ErrInvalidArgument)

@@ -164,6 +164,8 @@ class _Config(_Settings, DeviceConfiguration):
         """The plugins for devices: of each name, file, devices (how many), version, and reason.
 
         version is None where it is not opened; reason says why there are no devices, else None.
+        nccl has version, file and origin, who had it; None where there is none, and then
+        nccl_reason says why.
         """
         plugins: List[Dict[str, Any]] = json.loads(_native.device_describe_plugins())
         return plugins

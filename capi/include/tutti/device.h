@@ -150,7 +150,8 @@ TUTTI_API tutti_status *tutti_device_read_peak_bytes(tutti_runtime *runtime, con
 TUTTI_API tutti_status *tutti_device_reset_peak_bytes(tutti_runtime *runtime, const char *name);
 
 /* The plugins for devices, as a JSON list of objects: name ("cuda"), file, devices (how many),
- * version (null: it is not opened) and reason, why there are no devices (null: there are).
+ * version (null: it is not opened) and reason, why there are no devices (null: there are); nccl, an
+ * object of version, file and origin, who had it (null: there is none), and nccl_reason, why.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_describe_plugins(tutti_runtime *runtime,
                                                       tutti_bytes **out_json);

@@ -145,7 +145,7 @@ typedef struct tutti_plugin_communicator_config {
   int32_t device;
   int32_t rank;
   int32_t num_ranks;
-  unsigned char id[TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES];
+  uint8_t id[128]; /* TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES */
   int32_t min_blocks; /* of a kernel of NCCL's; 0: NCCL chooses */
   int32_t max_blocks;
 } tutti_plugin_communicator_config;
@@ -195,11 +195,10 @@ typedef struct tutti_plugin_communicator_api {
    * cannot encrypt. */
   tutti_status *(*configure)(tutti_plugin *plugin,
                              const tutti_plugin_communicator_settings *settings);
-  /* Names a communicator that is to be; one rank asks for it and gives it to the others. NCCL
-   * listens from then on, on the network interface of the settings: who connects first is believed.
-   * FAILED_PRECONDITION without a device. */
-  tutti_status *(*get_unique_id)(tutti_plugin *plugin,
-                                 unsigned char out_id[TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES]);
+  /* Names a communicator that is to be, in TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES; one rank asks for
+   * it and gives it to the others. NCCL listens from then on, on the network interface of the
+   * settings: who connects first is believed. FAILED_PRECONDITION without a device. */
+  tutti_status *(*get_unique_id)(tutti_plugin *plugin, uint8_t *out_id);
 
   /* Begins to make this rank's part; await_ready waits until all ranks have come. One thread may
    * begin several before it waits for the first. */
@@ -251,10 +250,9 @@ typedef struct tutti_plugin_communicator_api {
   tutti_status *(*shrink)(tutti_plugin_communicator *communicator, const int32_t *left_out,
                           int32_t num_left_out, int32_t aborting,
                           tutti_plugin_communicator **out_communicator);
-  tutti_status *(*grow_id)(tutti_plugin_communicator *communicator,
-                           unsigned char out_id[TUTTI_PLUGIN_COMMUNICATOR_ID_BYTES]);
+  tutti_status *(*grow_id)(tutti_plugin_communicator *communicator, uint8_t *out_id);
   tutti_status *(*grow)(tutti_plugin_communicator *communicator, int32_t num_ranks,
-                        const unsigned char *id, tutti_plugin_communicator **out_communicator);
+                        const uint8_t *id, tutti_plugin_communicator **out_communicator);
   tutti_status *(*join)(tutti_plugin *plugin, const tutti_plugin_communicator_config *config,
                         tutti_plugin_communicator **out_communicator);
 

@@ -86,7 +86,10 @@ TUTTI_FAKE Outcome ncclCommInitRankConfig(Comm* comm, int32_t ranks, UniqueId id
   *comm = HandleOf(Make(world, rank, device));
   if (world->come == world->size) {
     if (SharesDevice(*world)) {
-      for (Communicator* one : world->ranks) one->error = kInvalidUsage;
+      for (Communicator* one : world->ranks) {
+        one->error = kInvalidUsage;
+        one->why = "Duplicate GPU detected";
+      }
     }
     worlds.erase(std::string(id.bytes));
   }
@@ -100,7 +103,7 @@ TUTTI_FAKE Outcome ncclCommGetAsyncError(Comm comm, Outcome* error) {
   if (alive.count(rank) == 0) return Refuse(kInvalidArgument, "this communicator is gone");
   *error = rank->error;
   if (*error != kSuccess) {
-    last_error = *error == kInvalidUsage ? "Duplicate GPU detected" : "set by the test";
+    last_error = rank->why;
     return kSuccess;
   }
   const bool waits = rank->world == nullptr || rank->world->come < rank->world->size ||

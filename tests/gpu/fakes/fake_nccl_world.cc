@@ -98,8 +98,19 @@ void RunRound(std::unique_lock<std::mutex>& lock, Communicator* rank, const Call
   const uint64_t number = rank->rounds++;
   Round& round = world.rounds[number];
   round.parts.resize(static_cast<size_t>(world.size));
-  round.parts[static_cast<size_t>(rank->rank)] = {rank, of.in, of.out};
-  if (++round.come == round.parts.size()) {
+  round.parts[static_cast<size_t>(rank->rank)] = {of.in, of.out};
+  if (round.come == 0) round.call = of;
+  ++round.come;
+  if (!of.Fits(round.call)) {
+    // The real one hangs, or gives what nobody wanted.
+    for (Communicator* one : world.ranks) {
+      if (one == nullptr) continue;
+      one->error = kInternalError;
+      one->why = "ranks call different operations";
+    }
+    round.done = true;
+    changed.notify_all();
+  } else if (round.come == round.parts.size() && !round.done) {
     DoRound(of, &round);
     round.done = true;
     changed.notify_all();

@@ -26,13 +26,28 @@ using cuda::Stream;
 
 struct Communicator;
 
+struct Call {
+  enum Kind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kSend, kRecv } kind;
+  const void* in;
+  void* out;
+  size_t count;
+  DataType type;
+  Operation op;
+  int32_t peer;  // or the root
+
+  bool Fits(const Call& other) const {
+    return kind == other.kind && count == other.count && type == other.type && op == other.op &&
+           peer == other.peer;
+  }
+};
+
 // What all ranks bring to one collective operation.
 struct Round {
   struct Part {
-    Communicator* rank = nullptr;
     const void* in = nullptr;
     void* out = nullptr;
   };
+  Call call;  // of the first one that came
   std::vector<Part> parts;
   size_t come = 0;
   bool done = false;
@@ -59,17 +74,6 @@ struct World {
   std::map<uint64_t, Round> rounds;
   std::map<uint64_t, Making> makings;
   std::map<std::pair<int32_t, int32_t>, std::deque<std::vector<char>>> mail;  // from, to
-  int32_t grows_to = 0;
-};
-
-struct Call {
-  enum Kind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kSend, kRecv } kind;
-  const void* in;
-  void* out;
-  size_t count;
-  DataType type;
-  Operation op;
-  int32_t peer;  // or the root
 };
 
 // Several at once: those of one group on one stream.
@@ -84,13 +88,14 @@ struct Communicator {
   int32_t rank = 0;
   int32_t device = 0;
   Outcome error = kSuccess;
+  std::string why = "set by the test";  // of the error
   int32_t in_progress = 0;        // questions that are answered so
   std::vector<Batch> prepared;    // go to their streams when that is over
   int32_t running = 0;            // batches on streams
   uint64_t rounds = 0, makings = 0;
   int32_t operations = 0;
   bool ends = false;              // what waits on streams returns
-  bool revoked = false, finalized = false, making = false, grow_id = false;
+  bool revoked = false, finalized = false, making = false;
 };
 
 extern std::mutex mutex;  // guards all there is
@@ -110,8 +115,8 @@ FunctionType OfDriver(const char* name) {
   return driver == nullptr ? nullptr : reinterpret_cast<FunctionType>(dlsym(driver, name));
 }
 
-Communicator* Of(Comm comm) { return reinterpret_cast<Communicator*>(comm); }
-Comm HandleOf(Communicator* communicator) { return reinterpret_cast<Comm>(communicator); }
+inline Communicator* Of(Comm comm) { return reinterpret_cast<Communicator*>(comm); }
+inline Comm HandleOf(Communicator* communicator) { return reinterpret_cast<Comm>(communicator); }
 
 // The outcome, and why, for ncclGetLastError.
 Outcome Refuse(Outcome outcome, std::string why);

@@ -303,7 +303,8 @@ public final class TuttiRuntime extends NativeObject implements AutoCloseable {
 
   /**
    * The plugins for devices, as a JSON list: of each name, file, devices (how many), version (null:
-   * not opened) and reason, why there are no devices (null: there are).
+   * not opened), reason, why there are no devices (null: there are), nccl, of version, file and
+   * origin, who had it (null: there is none), and nccl_reason, why.
    */
   public static String describePlugins() {
     return Bridge.text(Native.device_describe_plugins());

@@ -57,6 +57,7 @@ class DeviceTest {
     assertTrue(cpu.startsWith("{\"name\": \"CPU:0\", \"type\": \"CPU\""), cpu);
     final String plugins = TuttiRuntime.describePlugins();
     assertTrue(plugins.startsWith("[{\"name\": \"cuda\", \"file\": \""), plugins);
+    assertTrue(plugins.contains("\"nccl_reason\": "), plugins);
     final TuttiException absent = assertThrows(TuttiException.NotFound.class,
         () -> TuttiRuntime.describeDevice("GPU:99"));
     assertTrue(absent.getMessage().contains("no GPU:99"), absent.getMessage());
