@@ -107,9 +107,19 @@ tutti_status* FindKernel(tutti_plugin* plugin, int32_t index, std::string_view n
   return nullptr;
 }
 
-// One kernel over `work` threads, or as many as keep the device busy.
 template <class Params>
-tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, Params* params,
+tutti_status* Launch(tutti_plugin_stream* stream, std::string_view name, Params* params,
+                     uint64_t threads) {
+  return LaunchBlocks(stream, name, params, (threads + kThreads - 1) / kThreads);
+}
+
+std::string Named(const char* what, const char* type) {
+  return std::string("tutti_") + what + "_" + type;
+}
+
+}  // namespace
+
+tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, void* params,
                            uint64_t blocks) {
   tutti_plugin* const plugin = stream->plugin;
   Current current(plugin, stream->device);
@@ -126,52 +136,6 @@ tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, P
                   std::string(name));
   return nullptr;
 }
-
-template <class Params>
-tutti_status* Launch(tutti_plugin_stream* stream, std::string_view name, Params* params,
-                     uint64_t threads) {
-  return LaunchBlocks(stream, name, params, (threads + kThreads - 1) / kThreads);
-}
-
-std::string Named(const char* what, const char* type) {
-  return std::string("tutti_") + what + "_" + type;
-}
-
-tutti_status* MovePieces(tutti_plugin_stream* stream, const char* name,
-                         const tutti_plugin_piece* pieces, uint64_t count, void* packed) {
-  return Guarded(stream->plugin, [&]() -> tutti_status* {
-    auto params = std::make_unique<PackParams>();
-    params->packed = packed;
-    const auto flush = [&]() -> tutti_status* {
-      if (params->pieces == 0) return nullptr;
-      TUTTI_CUDA_RETURN_IF(LaunchBlocks(stream, name, params.get(), params->chunks));
-      params->pieces = params->chunks = 0;
-      return nullptr;
-    };
-    for (uint64_t i = 0; i < count; ++i) {
-      const tutti_plugin_piece& piece = pieces[i];
-      // A piece of more chunks than can be counted is taken in parts.
-      for (uint64_t begin = 0; begin < piece.bytes;) {
-        constexpr uint64_t kMostChunks = uint64_t{1} << 30;
-        const uint64_t bytes = std::min(piece.bytes - begin, kMostChunks * kChunkBytes);
-        const uint64_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
-        if (params->pieces == kMostPieces || params->chunks + chunks > 2 * kMostChunks) {
-          TUTTI_CUDA_RETURN_IF(flush());
-        }
-        const uint32_t at = params->pieces++;
-        params->memory[at] = static_cast<char*>(piece.memory) + begin;
-        params->bytes[at] = bytes;
-        params->offset[at] = piece.offset + begin;
-        params->first_chunk[at] = params->chunks;
-        params->chunks += static_cast<uint32_t>(chunks);
-        begin += bytes;
-      }
-    }
-    return flush();
-  });
-}
-
-}  // namespace
 
 bool HasKernels(const Driver& driver, const Device& device, std::string* reason) {
   const std::string compute =
@@ -201,16 +165,6 @@ bool HasKernels(const Driver& driver, const Device& device, std::string* reason)
     return false;
   }
   return true;
-}
-
-tutti_status* Pack(tutti_plugin_stream* stream, const tutti_plugin_piece* pieces, uint64_t count,
-                   void* packed) {
-  return MovePieces(stream, "tutti_pack", pieces, count, packed);
-}
-
-tutti_status* Unpack(tutti_plugin_stream* stream, const tutti_plugin_piece* pieces, uint64_t count,
-                     const void* packed) {
-  return MovePieces(stream, "tutti_unpack", pieces, count, const_cast<void*>(packed));
 }
 
 tutti_status* Reduce(tutti_plugin_stream* stream, int32_t op, int32_t dtype,

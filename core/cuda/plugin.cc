@@ -113,6 +113,7 @@ void Close(tutti_plugin* plugin) {
   for (const auto& device : plugin->devices) {
     if (device->context.load() == nullptr) continue;
     if (plugin->driver.CtxPushCurrent(device->context.load()) == kSuccess) {
+      DropLists(plugin, static_cast<int32_t>(&device - plugin->devices.data()));
       for (const Module module : device->modules) plugin->driver.ModuleUnload(module);
       Context context = nullptr;
       plugin->driver.CtxPopCurrent(&context);

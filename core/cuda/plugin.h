@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@
 #include "core/cuda/driver.h"
 
 namespace tutti::cuda {
+
+// Pinned memory with a list of pieces that a kernel reads; free when the event is reached.
+struct PieceList {
+  void* memory = nullptr;
+  Event read = nullptr;
+};
 
 struct Device {
   DeviceOrdinal ordinal = 0;
@@ -33,6 +40,10 @@ struct Device {
   std::vector<Module> modules;            // one for each image, when the first kernel is wanted
   std::string no_kernels;                 // why they do not load; then nobody tries again
   std::map<std::string, Function, std::less<>> functions;
+
+  std::mutex lists_mutex;  // guards the two that follow
+  std::vector<PieceList> free_lists;
+  int32_t lists = 0;  // that there are
 
   std::atomic<int64_t> used_bytes{0};
   std::atomic<int64_t> peak_bytes{0};
@@ -135,6 +146,14 @@ inline constexpr size_t kReduceImage = 0, kMoveImage = 1, kConvertImage = 2;
 std::vector<KernelImage> KernelImages();
 // The version of the toolkit that made it, as a driver's: 13000.
 int32_t KernelToolkit();
+
+// One kernel in `blocks` blocks, or as many as keep the device busy; its parameters are read before
+// this returns.
+tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, void* params,
+                           uint64_t blocks);
+// Gives back what pack and unpack have kept for a device, whose context is current; when the plugin
+// ends.
+void DropLists(tutti_plugin* plugin, int32_t device);
 
 // True when the code in this library runs on the device, under this driver; else why not.
 bool HasKernels(const Driver& driver, const Device& device, std::string* reason);

@@ -311,6 +311,29 @@ TEST_F(GpuKernels, PackGathersAndUnpackScattersPiecesOfAllSizesAndAlignments) {
   GPU_OK(api().pack(stream_, pieces.data(), 0, packed));
 }
 
+TEST_F(GpuKernels, PackTakesMorePiecesThanAllListsHold) {
+  constexpr uint64_t kPieces = 40000, kBytes = 20;
+  Bytes all(kPieces * kBytes);
+  Numbers numbers(5);
+  for (unsigned char& byte : all) byte = static_cast<unsigned char>(numbers.Bits());
+  char* const apart = static_cast<char*>(Copied(all.data(), all.size()));
+  std::vector<tutti_plugin_piece> pieces;
+  for (uint64_t i = 0; i < kPieces; ++i) {
+    pieces.push_back({apart + (kPieces - 1 - i) * kBytes, kBytes, i * kBytes});
+  }
+  void* const packed = Memory(all.size());
+  GPU_OK(api().pack(stream_, pieces.data(), kPieces, packed));
+  Bytes expected;
+  for (const tutti_plugin_piece& piece : pieces) {
+    const auto begin = all.begin() + (static_cast<char*>(piece.memory) - apart);
+    expected.insert(expected.end(), begin, begin + kBytes);
+  }
+  ASSERT_EQ(FirstDifference(expected, Read(packed, all.size()), 1), "");
+  GPU_OK(api().fill(stream_, apart, 0, all.size()));
+  GPU_OK(api().unpack(stream_, pieces.data(), kPieces, packed));
+  ASSERT_EQ(FirstDifference(all, Read(apart, all.size()), 1), "");
+}
+
 TEST_F(GpuKernels, CopiesArraysWhoseElementsDoNotLieSideBySide) {
   Numbers numbers(4);
   for (const uint64_t item : {1, 2, 4, 8, 16}) {

@@ -16,6 +16,7 @@ inline constexpr unsigned kThreads = 256;
 //   tutti_sum_f32(ReduceParams), tutti_prod_c64, tutti_min_i8, tutti_mean_bf16, tutti_band_u32
 //   tutti_scale_f16(ScaleParams), tutti_cast_i64(CastParams), tutti_check_f64(CheckParams)
 //   tutti_strided_4(StridedParams), tutti_pack, tutti_unpack(PackParams)
+//   tutti_pack_list, tutti_unpack_list(ListParams)
 
 inline constexpr int kMostInputs = 256;
 struct ReduceParams {
@@ -57,23 +58,37 @@ struct StridedParams {
   int64_t out_strides[kMostDimensions];
 };
 
-// Pieces are cut into chunks, a block takes one chunk at a time. first_chunk[i] is the number of
-// chunks of the pieces before piece i.
-inline constexpr int kMostPieces = 1024;
+// Few pieces: they are cut into chunks, a block takes one chunk at a time. first_chunk[i] is the
+// number of chunks of the pieces before piece i.
+inline constexpr int kFewPieces = 64;
 inline constexpr uint64_t kChunkBytes = 32768;
 struct PackParams {
-  void* memory[kMostPieces];
-  uint64_t bytes[kMostPieces];
-  uint64_t offset[kMostPieces];
-  uint32_t first_chunk[kMostPieces];
+  void* memory[kFewPieces];
+  uint64_t bytes[kFewPieces];
+  uint64_t offset[kFewPieces];
+  uint32_t first_chunk[kFewPieces];
   void* packed;
   uint32_t pieces;
   uint32_t chunks;
 };
 
-// What a launch may pass: 4 KiB everywhere, and 32764 bytes from CUDA 12.1 on, which the build asks
-// for.
-static_assert(sizeof(ReduceParams) <= 4096 && sizeof(PackParams) <= 32764);
+// Many small ones: a list in pinned host memory, which the kernel reads there. A lane of
+// kLaneThreads threads takes an entry at a time, so that a block has several on their way.
+inline constexpr unsigned kLaneThreads = 32;
+inline constexpr uint64_t kListedBytes = 16384;  // of an entry, at most
+struct ListedPiece {
+  void* memory;
+  uint64_t offset;
+  uint64_t bytes;
+};
+struct ListParams {
+  const ListedPiece* pieces;
+  void* packed;
+  uint64_t count;
+};
+
+// What a launch may pass everywhere.
+static_assert(sizeof(ReduceParams) <= 4096 && sizeof(PackParams) <= 4096);
 
 }  // namespace tutti::cuda
 

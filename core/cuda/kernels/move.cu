@@ -6,22 +6,40 @@
 namespace tutti::cuda {
 namespace {
 
+// `threads` threads move it, of which this is the one numbered `thread`.
 template <class Unit>
-TUTTI_DEVICE void MoveChunk(const char* from, char* to, uint64_t bytes) {
+TUTTI_DEVICE void MoveUnits(const char* from, char* to, uint64_t bytes, unsigned thread,
+                            unsigned threads) {
   const Unit* source = reinterpret_cast<const Unit*>(from);
   Unit* target = reinterpret_cast<Unit*>(to);
   const uint64_t units = bytes / sizeof(Unit);
   // Four loads before the first store.
-  uint64_t i = threadIdx.x;
-  for (; i + 3 * blockDim.x < units; i += 4 * blockDim.x) {
+  uint64_t i = thread;
+  for (; i + 3 * threads < units; i += 4 * threads) {
     Unit moved[4];
     TUTTI_UNROLL
-    for (int j = 0; j < 4; ++j) moved[j] = source[i + j * blockDim.x];
+    for (int j = 0; j < 4; ++j) moved[j] = source[i + j * threads];
     TUTTI_UNROLL
-    for (int j = 0; j < 4; ++j) target[i + j * blockDim.x] = moved[j];
+    for (int j = 0; j < 4; ++j) target[i + j * threads] = moved[j];
   }
-  for (; i < units; i += blockDim.x) target[i] = source[i];
-  for (i = units * sizeof(Unit) + threadIdx.x; i < bytes; i += blockDim.x) to[i] = from[i];
+  for (; i < units; i += threads) target[i] = source[i];
+  for (i = units * sizeof(Unit) + thread; i < bytes; i += threads) to[i] = from[i];
+}
+
+TUTTI_DEVICE void MoveBytes(const char* from, char* to, uint64_t bytes, unsigned thread,
+                            unsigned threads) {
+  const uint64_t address = reinterpret_cast<uint64_t>(from) | reinterpret_cast<uint64_t>(to);
+  if (address % 16 == 0) {
+    MoveUnits<Sixteen>(from, to, bytes, thread, threads);
+  } else if (address % 8 == 0) {
+    MoveUnits<uint64_t>(from, to, bytes, thread, threads);
+  } else if (address % 4 == 0) {
+    MoveUnits<uint32_t>(from, to, bytes, thread, threads);
+  } else if (address % 2 == 0) {
+    MoveUnits<uint16_t>(from, to, bytes, thread, threads);
+  } else {
+    MoveUnits<uint8_t>(from, to, bytes, thread, threads);
+  }
 }
 
 template <bool kPack>
@@ -29,7 +47,7 @@ TUTTI_DEVICE void MovePieces(const PackParams& p) {
   for (uint32_t chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
     // The last piece that begins at or before the chunk.
     uint32_t piece = 0;
-    for (uint32_t step = kMostPieces / 2; step > 0; step /= 2) {
+    for (uint32_t step = kFewPieces / 2; step > 0; step /= 2) {
       if (piece + step < p.pieces && p.first_chunk[piece + step] <= chunk) piece += step;
     }
     const uint64_t begin = (chunk - p.first_chunk[piece]) * kChunkBytes;
@@ -37,20 +55,28 @@ TUTTI_DEVICE void MovePieces(const PackParams& p) {
     const uint64_t bytes = left < kChunkBytes ? left : kChunkBytes;
     char* const apart = Memory<char>(p.memory[piece]) + begin;
     char* const packed = Memory<char>(p.packed) + p.offset[piece] + begin;
-    const char* const from = kPack ? apart : packed;
-    char* const to = kPack ? packed : apart;
-    const uint64_t address = reinterpret_cast<uint64_t>(from) | reinterpret_cast<uint64_t>(to);
-    if (address % 16 == 0) {
-      MoveChunk<Sixteen>(from, to, bytes);
-    } else if (address % 8 == 0) {
-      MoveChunk<uint64_t>(from, to, bytes);
-    } else if (address % 4 == 0) {
-      MoveChunk<uint32_t>(from, to, bytes);
-    } else if (address % 2 == 0) {
-      MoveChunk<uint16_t>(from, to, bytes);
-    } else {
-      MoveChunk<uint8_t>(from, to, bytes);
-    }
+    MoveBytes(kPack ? apart : packed, kPack ? packed : apart, bytes, threadIdx.x, blockDim.x);
+  }
+}
+
+template <bool kPack>
+TUTTI_DEVICE void MoveListed(const ListParams& p) {
+  const uint64_t lanes = AllThreads() / kLaneThreads;
+  uint64_t i = GlobalThread() / kLaneThreads;
+  if (i >= p.count) return;
+  const ListedPiece* const pieces = Memory<ListedPiece>(p.pieces);
+  char* const all = Memory<char>(p.packed);
+  ListedPiece next = pieces[i];
+  while (true) {
+    const ListedPiece piece = next;
+    i += lanes;
+    // Asked for before the work, because it comes from far away.
+    if (i < p.count) next = pieces[i];
+    char* const apart = Memory<char>(piece.memory);
+    char* const packed = all + piece.offset;
+    MoveBytes(kPack ? apart : packed, kPack ? packed : apart, piece.bytes,
+              threadIdx.x % kLaneThreads, kLaneThreads);
+    if (i >= p.count) return;
   }
 }
 
@@ -80,6 +106,8 @@ TUTTI_DEVICE void MoveStrided(const StridedParams& p) {
 
 TUTTI_KERNEL(tutti_pack, tutti::cuda::PackParams) { tutti::cuda::MovePieces<true>(p); }
 TUTTI_KERNEL(tutti_unpack, tutti::cuda::PackParams) { tutti::cuda::MovePieces<false>(p); }
+TUTTI_KERNEL(tutti_pack_list, tutti::cuda::ListParams) { tutti::cuda::MoveListed<true>(p); }
+TUTTI_KERNEL(tutti_unpack_list, tutti::cuda::ListParams) { tutti::cuda::MoveListed<false>(p); }
 
 #define TUTTI_STRIDED(bytes, Item) \
   TUTTI_KERNEL(tutti_strided_##bytes, tutti::cuda::StridedParams) { \
