@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "capi/tool/bench_devices.h"
 #include "capi/tool/bench_options.h"
 #include "capi/tool/bench_picture.h"
 #include "capi/tool/job_supervision.h"
@@ -14,6 +15,7 @@
 namespace tutti::tool {
 
 int BenchCommand(const std::vector<std::string>& words) {
+  if (AsksForDevices(words)) return BenchDevicesCommand(words);
   BenchOptions options;
   if (const std::optional<int> status = ReadBenchOptions(words, &options)) return *status;
   if (options.join) return BenchWorkerCommand(words);

@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kUsage =
     "tutti bench [COLLECTIVE] [OPTIONS]\n"
     "       tutti bench --tune FILE [COLLECTIVE...] [OPTIONS]\n"
-    "       TF_CONFIG=... tutti bench --join ...      on each of several hosts";
+    "       TF_CONFIG=... tutti bench --join ...      on each of several hosts\n"
+    "       tutti bench --device GPU ...              copies of this machine's GPUs";
 constexpr const char* kFooter = R"(
 Columns are those of nccl-tests: the size is that of the larger side of the call in bytes, algbw is
 size over time, and busbw is algbw times 2(n-1)/n for all_reduce, (n-1)/n for what scatters, gathers

@@ -172,6 +172,7 @@ Result<Ref<Buffer>> GpuMemory::AllocateBy(const GpuStream& by, const Ref<GpuStre
     if (use) use->Unreserve(static_cast<int64_t>(bytes));
     return allocated;
   }
+  if (use) use->CountPeak();
   Ref<Buffer> buffer = MakeRef<GpuBuffer>(memory, bytes, owner, true, nullptr, use);
   if (zeroed) {
     TUTTI_RETURN_IF_ERROR(

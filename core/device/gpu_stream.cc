@@ -22,10 +22,14 @@ Status DeviceUse::Reserve(int64_t bytes) {
           .With("limit_bytes", limit_bytes_);
     }
   } while (!used_.compare_exchange_weak(used, used + bytes));
-  int64_t peak = peak_.load();
-  while (peak < used + bytes && !peak_.compare_exchange_weak(peak, used + bytes)) {
-  }
   return OkStatus();
+}
+
+void DeviceUse::CountPeak() {
+  const int64_t used = used_.load();
+  int64_t peak = peak_.load();
+  while (peak < used && !peak_.compare_exchange_weak(peak, used)) {
+  }
 }
 
 GpuStream::GpuStream(const GpuPlace& place, tutti_plugin_stream* stream)

@@ -35,6 +35,8 @@ class DeviceUse final : public RefCounted {
   // then.
   Status Reserve(int64_t bytes);
   void Unreserve(int64_t bytes) { used_.fetch_sub(bytes); }
+  // What was reserved has become memory.
+  void CountPeak();
 
   int64_t used_bytes() const { return used_.load(); }
   int64_t peak_bytes() const { return peak_.load(); }

@@ -26,6 +26,12 @@ namespace tutti::gpu {
     ASSERT_TRUE(status_.ok()) << status_.ToString(); \
   } while (false)
 
+#define GPU_EXPECT(call) \
+  do { \
+    const ::tutti::Status status_ = ::tutti::gpu::AsStatus(call); \
+    EXPECT_TRUE(status_.ok()) << status_.ToString(); \
+  } while (false)
+
 inline Status AsStatus(tutti_status* status) { return DevicePlugin::Taken(status); }
 inline Status AsStatus(Status status) { return status; }
 template <class T>

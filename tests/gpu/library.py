@@ -58,6 +58,15 @@ class CopyOptions(ctypes.Structure):
                 ("pinned", ctypes.c_int32)]
 
 
+class VariableOptions(ctypes.Structure):
+    """tutti_variable_options."""
+
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p),
+                ("synchronization", ctypes.c_int32), ("aggregation", ctypes.c_int32),
+                ("trainable", ctypes.c_int32), ("dims", ctypes.c_void_p),
+                ("rank", ctypes.c_size_t), ("device", ctypes.c_char_p)]
+
+
 class Handle:
     """An object of the library's, released with the last use."""
 
@@ -104,6 +113,10 @@ class Tensor(Handle):
         rank = self.library.plain("tutti_tensor_get_rank", self)
         dims = self.library.plain("tutti_tensor_get_dims", self, result=ctypes.c_void_p)
         return tuple((ctypes.c_int64 * rank).from_address(dims)) if rank else ()
+
+    @property
+    def is_read_only(self):
+        return bool(self.library.plain("tutti_tensor_is_read_only", self, result=ctypes.c_int32))
 
     @property
     def device(self):
@@ -216,6 +229,26 @@ class Library:
         _capsule.PyCapsule_SetName(
             capsule, b"used_dltensor_versioned" if versioned else b"used_dltensor")
         return tensor
+
+    def variable_options(self, aggregation):
+        return ctypes.byref(VariableOptions(ctypes.sizeof(VariableOptions), None, 0, aggregation))
+
+    def batches(self, arrays, rows, seed):
+        """A dataset of batches of so many rows of arrays by name, in an order of the seed's."""
+        tensors = [self.tensor(array) for array in arrays.values()]
+        values = (ctypes.c_void_p * len(tensors))(
+            *(self.made("tutti_value_create_tensor", tensor) for tensor in tensors))
+        keys = (ctypes.c_char_p * len(tensors))(*(key.encode() for key in arrays))
+        whole = ctypes.c_void_p(self.made("tutti_value_create_dict",
+                                          ctypes.c_size_t(len(tensors)), keys, values))
+        dataset = ctypes.c_void_p(self.made("tutti_dataset_create_from_tensor_slices", None, whole,
+                                            None))
+        self.call("tutti_dataset_shuffle", ctypes.byref(dataset), ctypes.c_int64(4096),
+                  ctypes.byref(ctypes.c_int64(seed)), None)
+        self.call("tutti_dataset_batch", ctypes.byref(dataset), ctypes.c_int64(rows), None)
+        for value in (*values, whole.value):
+            self.plain("tutti_value_release", ctypes.c_void_p(value), result=None)
+        return dataset
 
     def shut_down(self):
         self.call("tutti_runtime_shutdown", None, None)

@@ -131,6 +131,23 @@ class ListingTest(unittest.TestCase):
                          {"version": "2.32.3", "file": NCCL, "origin": "TUTTI_NCCL_LIBRARY"})
         self.assertIn(f"nccl: 2.32.3 from TUTTI_NCCL_LIBRARY: {NCCL}", self.doctor())
 
+    def test_the_bench_measures_copies_and_finds_nothing_wrong(self):
+        words = ["bench", "--device", "GPU", "--min", "1K", "--max", "16K", "--factor", "16",
+                 "--seconds", "0.001"]
+        table = subprocess.run([TUTTI, *words], capture_output=True, text=True, check=True).stdout
+        self.assertIn("# GPU:1: Fake device 1, compute capability 9.0", table)
+        self.assertRegex(table, r"\n +1024 +pinned +GPU:0 +[\d.]+ +[\d.]+ +0\n")
+        found = json.loads(subprocess.run([TUTTI, *words, "--json"], capture_output=True,
+                                          text=True, check=True).stdout)
+        self.assertEqual(len(found["copies"]), 2 * (4 + 4 + 4))
+        self.assertEqual({copy["wrong"] for copy in found["copies"]}, {0})
+        for device, why in (("CPU:0", "expected GPU, for all, or GPU:N"),
+                            ("GPU:9", "no GPU:9; it has CPU:0")):
+            refused = subprocess.run([TUTTI, "bench", "--device", device], capture_output=True,
+                                     text=True)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(why, refused.stderr)
+
     @staticmethod
     def doctor(*words):
         return subprocess.run([TUTTI, "doctor", *words], capture_output=True, text=True,

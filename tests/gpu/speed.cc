@@ -1,9 +1,14 @@
 // How fast the kernels are beside a copy within the device, of the same bytes: read and written
 // ones are counted. Of a real device only; prints, and asserts nothing on time.
 #include <algorithm>
+#include <future>
 
+#include "core/device/device.h"
+#include "core/device/gpu_memory.h"
+#include "core/device/gpu_staging.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/value.h"
 #include "tests/gpu/gpu_testing.h"
 
 namespace tutti::gpu {
@@ -158,6 +163,63 @@ TEST_F(GpuSpeed, CopiesFromAndToTheHost) {
                 kBytes / in / 1e6, kBytes / out / 1e6);
   }
   GPU_OK(api().release_pinned(handle(), 0, pinned));
+}
+
+TEST_F(GpuSpeed, PrefetchHidesTheCopy) {
+  constexpr uint64_t kBytes = 32 << 20, kScratch = 256 << 20;
+  DeviceSetOptions options;
+  options.cuda_plugin = PluginPath();
+  const Ref<DeviceSet> devices = DeviceSet::Create(1, nullptr, options).value();
+  const Ref<Device> gpu = devices->Find("GPU:0").value();
+  GpuMemory& memory = *GpuMemoryOf(*gpu);
+  const Ref<GpuStream> own = memory.stream().value();
+  const std::unique_ptr<GpuStaging> staging = GpuStaging::Create(*gpu).value();
+  const Ref<Value> batch =
+      Value::OfTensor(Tensor::Create(DType::kFloat32, Shape({kBytes / 4})).value());
+  const Ref<Tensor> from = memory.Create(DType::kInt8, Shape({kScratch}), true).value();
+  const Ref<Tensor> to = memory.Create(DType::kInt8, Shape({kScratch}), true).value();
+  const auto median = [](int runs, const auto& work) {
+    std::vector<double> times;
+    for (int i = 0; i < runs + 3; ++i) {
+      const auto began = std::chrono::steady_clock::now();
+      work();
+      const std::chrono::duration<double, std::milli> took =
+          std::chrono::steady_clock::now() - began;
+      if (i >= 3) times.push_back(took.count());
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  };
+  const double copy_ms = median(20, [&] {
+    StagedValue sent = staging->Send(*batch).value();
+    GPU_EXPECT(sent.Arrive());
+    GPU_EXPECT(own->Wait());
+  });
+  int parts = 1;
+  const auto begin_step = [&] {
+    for (int i = 0; i < parts; ++i) {
+      GPU_EXPECT(api().copy(own->raw(), TUTTI_PLUGIN_DEVICE_TO_DEVICE, to->address(),
+                            from->address(), kScratch));
+    }
+  };
+  const auto step = [&] {
+    begin_step();
+    GPU_EXPECT(own->Wait());
+  };
+  parts = std::max(1, static_cast<int>(copy_ms / median(10, step)));
+  const double step_ms = median(20, step);
+  // The next batch is sent by a thread, as a distributed iterator does, while a step runs.
+  StagedValue current = staging->Send(*batch).value();
+  const double both_ms = median(40, [&] {
+    std::future<StagedValue> next =
+        std::async(std::launch::async, [&] { return staging->Send(*batch).value(); });
+    GPU_EXPECT(current.Arrive());
+    step();
+    current = next.get();
+  });
+  std::printf("  prefetch of 32 MiB: copy %.3f ms, step %.3f ms, both at once %.3f ms: %.1f %% "
+              "more than the longer\n",
+              copy_ms, step_ms, both_ms, 100 * (both_ms / std::max(copy_ms, step_ms) - 1));
 }
 
 TEST_F(GpuSpeed, WhatCallsCost) {

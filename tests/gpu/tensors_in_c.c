@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <tutti/tutti.h>
 
 static int failures = 0;
@@ -36,6 +37,37 @@ static void CheckRefused(int line, tutti_status *status, tutti_code code, const 
   tutti_status_release(status);
 }
 #define REFUSED(call, code, part) CheckRefused(__LINE__, call, code, part)
+
+static tutti_status *Nothing(tutti_context *context, const tutti_value *in, tutti_value **out,
+                             void *user_data) {
+  (void)context, (void)in, (void)out, (void)user_data;
+  return NULL;
+}
+
+/* What it costs to run on two GPUs. */
+static void TimeRuns(void) {
+  const char *devices[] = {"GPU:0", "GPU:1"};
+  tutti_strategy *strategy = NULL;
+  enum { kRuns = 2000 };
+  tutti_status *refused = tutti_strategy_create_mirrored(NULL, 2, devices, NULL, NULL, &strategy);
+  if (refused != NULL) {
+    printf("  no run on two GPUs: %s\n", tutti_status_get_message(refused));
+    tutti_status_release(refused);
+    return;
+  }
+  struct timespec began = {0, 0}, ended = {0, 0};
+  for (int i = -kRuns / 10; i < kRuns; ++i) {
+    tutti_value *none = NULL;
+    if (i == 0) timespec_get(&began, TIME_UTC);
+    OK(tutti_strategy_run(strategy, Nothing, NULL, NULL, NULL, &none));
+    tutti_value_release(none);
+  }
+  timespec_get(&ended, TIME_UTC);
+  const double seconds = (double)(ended.tv_sec - began.tv_sec) +
+                         1e-9 * (double)(ended.tv_nsec - began.tv_nsec);
+  printf("  run of an empty function on GPU:0 and GPU:1: %.2f us\n", 1e6 * seconds / kRuns);
+  tutti_strategy_release(strategy);
+}
 
 int main(void) {
   const int64_t dims[] = {2, 2};
@@ -157,6 +189,7 @@ int main(void) {
   tutti_tensor_release(second);
   tutti_tensor_release(back);
   tutti_tensor_release(made);
+  TimeRuns();
   OK(tutti_runtime_shutdown(NULL, NULL));
   if (failures == 0) printf("all as it should be\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -40,7 +40,13 @@ struct AtUnload {
 State& Now() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (state == nullptr) Build(Machine());
+    if (state != nullptr) return;
+    Machine machine;
+    // Of programs that cannot say which machine it is.
+    if (const char* const devices = std::getenv("FAKE_CUDA_DEVICES")) {
+      machine.devices = std::atoi(devices);
+    }
+    Build(machine);
   });
   return *state;
 }
