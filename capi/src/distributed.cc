@@ -179,6 +179,20 @@ tutti_status *tutti_distributed_iterator_save(tutti_distributed_iterator *iterat
   });
 }
 
+tutti_status *tutti_distributed_iterator_save_joint(tutti_distributed_iterator *iterator,
+                                                    const tutti_call_options *call_options,
+                                                    tutti_bytes **out_state) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, iterator, out_state);
+    DistributedIterator &object = *FromHandle(iterator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(std::string state, object.SaveJoint(wait));
+    *out_state = GiveBytes(std::move(state));
+    return OkStatus();
+  });
+}
+
 tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
                                                  const void *state, size_t size,
                                                  const tutti_call_options *call_options) {

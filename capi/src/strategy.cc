@@ -16,7 +16,9 @@
 #include "capi/src/placement.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/collective/communicator/communicator.h"
 #include "core/runtime/multi_worker.h"
+#include "core/runtime/runtime.h"
 #include "core/strategy/built_in_ops.h"
 
 using namespace tutti;
@@ -150,6 +152,25 @@ tutti_status *tutti_strategy_create_multi_worker_mirrored(
         auto strategy,
         CreateMultiWorkerMirrored(*root, *ResolverOrTfConfig(set.resolver), std::move(names), read,
                                   communication, wait));
+    *out_strategy = Give(std::move(strategy));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_strategy_create_for_communicator(tutti_communicator *communicator,
+                                                     const char *name,
+                                                     const tutti_call_options *call_options,
+                                                     tutti_strategy **out_strategy) {
+  return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, communicator, out_strategy);
+    Communicator &object = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
+                           ReadCall(call, object.environment(), call_options));
+    StrategyOptions read;
+    read.name = TextOr(name, "");
+    TUTTI_ASSIGN_OR_RETURN(auto strategy,
+                           CreateStrategyOver(Runtime::Of(object.environment()),
+                                              Ref<Communicator>::Retain(&object), read, wait));
     *out_strategy = Give(std::move(strategy));
     return OkStatus();
   });

@@ -7,6 +7,7 @@
 #include "core/cluster/resolve/cluster_resolver.h"
 #include "core/cluster/resolve/http_client.h"
 #include "core/collective/group/cluster_team.h"
+#include "core/collective/group/communicator_team.h"
 #include "core/runtime/runtime.h"
 #include "core/strategy/team_channel.h"
 
@@ -57,6 +58,26 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
                                                               runtime.collective_table()));
   } else if (order.num_workers() == 1) {
     runtime.devices().SetTask(order.tasks[0]);
+  }
+  return Strategy::CreateMultiWorkerMirrored(Ref<Environment>::Retain(&runtime), runtime.devices(),
+                                             multi, call);
+}
+
+Result<Ref<Strategy>> CreateStrategyOver(Runtime& runtime, Ref<Communicator> communicator,
+                                         const StrategyOptions& options, const CallOptions& call) {
+  constexpr const char* kWhat = "a strategy over a communicator";
+  TUTTI_RETURN_IF_ERROR(runtime.CheckUsable(kWhat));
+  MultiWorkerOptions multi;
+  multi.strategy = options;
+  multi.num_replicas = runtime.ReadNumber("replicas");
+  if (multi.num_replicas == 0) {
+    const size_t gpus = runtime.devices().ListDevices(DeviceType::kGpu).size();
+    multi.num_replicas = std::max<int64_t>(1, static_cast<int64_t>(gpus));
+  }
+  if (communicator->size() > 1) {
+    TUTTI_ASSIGN_OR_RETURN(
+        multi.team, CommunicatorTeam::Create(std::move(communicator), multi.num_replicas,
+                                             runtime.ReadNumber("reproducible") != 0, call));
   }
   return Strategy::CreateMultiWorkerMirrored(Ref<Environment>::Retain(&runtime), runtime.devices(),
                                              multi, call);

@@ -29,6 +29,13 @@ Result<Ref<Strategy>> CreateMultiWorkerMirrored(Runtime& runtime, const ClusterR
                                                 const CommunicationOptions& communication,
                                                 const CallOptions& call);
 
+// The replicas of the ranks of `communicator`, each of which calls it: as many for each as the
+// setting replicas says, else its GPUs, else the CPU. Its workers are the ranks, and what it needs
+// is split from the communicator, whose end is the strategy's. So an elastic job has one, and the
+// next when the communicator has shrunk or grown.
+Result<Ref<Strategy>> CreateStrategyOver(Runtime& runtime, Ref<Communicator> communicator,
+                                         const StrategyOptions& options, const CallOptions& call);
+
 // One rank per worker of `cluster`, which is the runtime's own, over what the setting transport
 // says. Every worker makes the same calls in the same order; the same name again (empty:
 // "communicator") begins the next epoch.

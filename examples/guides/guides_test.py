@@ -66,6 +66,13 @@ class GuidesTest(unittest.TestCase):
                 for worker in range(3):
                     self.assertIn(f"worker {worker}: 3 ranks at the end", done.stdout, done.stderr)
 
+    def test_elastic_training(self):
+        done = subprocess.run([TOOL, "run", "--workers", "3", "--elastic", "--max-restarts", "1",
+                               "--", sys.executable, "-B", FOLDER / "elastic_training.py"],
+                              capture_output=True, text=True, timeout=240)
+        for worker in range(2):
+            self.assertIn(f"worker {worker}: 2 ranks, 4656 of 4656", done.stdout, done.stderr)
+
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_pytorch(self):
         said = output_of(TOOL, "run", "--workers", "2", "--", sys.executable, "-B",

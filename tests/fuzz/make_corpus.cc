@@ -25,11 +25,17 @@
 #include "core/collective/call/shared_header.h"
 #include "core/collective/stream/link_frame.h"
 #include "core/dataset/example/tensor_proto.h"
+#include "core/dataset/exec/iterator.h"
+#include "core/dataset/exec/iterator_state.h"
+#include "core/dataset/expression/expression.h"
+#include "core/dataset/expression/expression_function.h"
+#include "core/dataset/graph/envelope.h"
 #include "core/dataset/records/compressed_writer.h"
 #include "core/dataset/ops/snapshot_files.h"
 #include "core/dataset/records/snappy_block.h"
 #include "core/dataset/records/tf_record_reader.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/position_pipelines.h"
 
 namespace tutti {
 namespace {
@@ -502,6 +508,141 @@ void MakeTensors(const std::filesystem::path& folder) {
   }
 }
 
+// ---- Datasets ----
+
+std::string Field(int number, std::string_view bytes) {
+  return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(bytes.size()) +
+         std::string(bytes);
+}
+
+void MakeExamples(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "example");
+  using std::string_literals::operator""s;
+  const auto feature = [](std::string_view key, int list, std::string_view values) {
+    return Field(1, Field(1, key) + Field(2, Field(list, values)));
+  };
+  const std::string whole = feature("i", 3, Field(1, "\x07\x81\x01"s)) +
+                            feature("f", 2, Field(1, "\0\0\x80\x3f"s)) +
+                            feature("s", 1, Field(1, "text")) +
+                            feature("b", 3, "\x08\x05"s);
+  for (const char parser : {'\0', '\1'}) {
+    corpus.Add(parser + Field(1, whole));
+    corpus.Add(parser + Field(1, whole + feature("i", 3, Field(1, "\x01\x02"s))));
+    corpus.Add(parser + Field(1, feature("f", 2, "\x0d\0\0\0\0"s)));
+    corpus.Add(parser + Field(7, "unknown") + Field(1, feature("other", 1, "")));
+  }
+}
+
+// The definitions of all operations, as they are written down (core/dataset/ops/goldens).
+void MakeDefinitions(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "dataset_definition");
+  std::vector<std::filesystem::path> goldens;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder / "../../../core/dataset/ops/goldens")) {
+    goldens.push_back(entry.path());
+  }
+  std::sort(goldens.begin(), goldens.end());
+  for (const std::filesystem::path& path : goldens) {
+    std::ifstream file(path);
+    std::string line;
+    std::string hex;
+    bool is_definition = false;
+    while (std::getline(file, line)) {
+      if (!line.starts_with("  ")) {
+        is_definition = line == "definition";
+      } else if (is_definition) {
+        hex += line.substr(2);
+      }
+    }
+    std::string bytes;
+    for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+      bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+    }
+    std::string_view content;
+    if (OpenEnvelope("TUTTI-D1", bytes, &content) == nullptr) corpus.Add(std::string(content));
+  }
+}
+
+void MakeExpressions(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "expression");
+  const auto add = [&](DType dtype, PartialShape shape, auto&& build) {
+    const Ref<Expression> trace =
+        Expression::Create(ElementSpec::OfTensor(dtype, std::move(shape))).value();
+    const int64_t x = trace->Parameter(0).value();
+    const int64_t result = build(*trace, x);
+    corpus.Add(MakeExpressionFunction(*trace, Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()),
+                                      {{result}})
+                   .value()
+                   ->Define()
+                   .value()
+                   .payload);
+  };
+  const auto apply = [](Expression& trace, std::string_view name, std::vector<int64_t> inputs,
+                        std::vector<int64_t> numbers = {}) {
+    ExpressionAttributes attributes;
+    attributes.numbers = std::move(numbers);
+    return trace.Apply(name, inputs, std::move(attributes)).value();
+  };
+  const auto weak = [](Expression& trace, int64_t number) {
+    return trace.Constant(Tensor::Scalar<int64_t>(number), true).value();
+  };
+  add(DType::kInt64, PartialShape::Scalar(), [&](Expression& trace, int64_t x) {
+    return apply(trace, "add", {apply(trace, "multiply", {x, weak(trace, 3)}), weak(trace, 1)});
+  });
+  add(DType::kInt64, PartialShape::Scalar(), [&](Expression& trace, int64_t x) {
+    return apply(trace, "floor_divide", {x, weak(trace, 4)});
+  });
+  add(DType::kInt64, PartialShape({2}), [&](Expression& trace, int64_t x) {
+    return apply(trace, "reshape", {x}, {2, 1});
+  });
+  add(DType::kFloat32, PartialShape({3}), [&](Expression& trace, int64_t x) {
+    return apply(trace, "multiply", {x, x});
+  });
+}
+
+void MakePositions(const std::filesystem::path& folder) {
+  Corpus corpus(folder, "position");
+  const PositionPipelines world;
+  for (size_t kind = 0; kind < world.pipelines.size(); ++kind) {
+    const Ref<Iterator> iterator =
+        Iterator::Create(world.pipelines[kind], {}, CallOptions()).value();
+    for (int i = 0; i < 3; ++i) {
+      const std::string state = iterator->Save(CallOptions()).value();
+      std::string_view content;
+      Require(OpenEnvelope("TUTTI-I2", state, &content) == nullptr, "a position is sealed");
+      corpus.Add(static_cast<char>(kind) + std::string(content));
+      (void)iterator->Next(CallOptions());
+    }
+    (void)iterator->Close(CallOptions());
+  }
+  const Ref<DistributedIterator> iterator = world.Distributed();
+  (void)iterator->Next(CallOptions());
+  const auto content = [](std::string_view state) {
+    for (const char* kind : {"distributed_iterator", "dealt_iterator", "joint_iterator"}) {
+      StateReader envelope(state);
+      envelope.Section(kind);
+      (void)envelope.Int();
+      (void)envelope.Int();
+      const std::string_view bytes = envelope.Bytes();
+      if (envelope.ok()) return std::string(bytes);
+    }
+    return std::string();
+  };
+  const auto count = static_cast<char>(world.pipelines.size());
+  const std::string own = content(iterator->Save(CallOptions()).value());
+  corpus.Add(count + own);
+  corpus.Add(static_cast<char>(count + 2) + content(iterator->SaveJoint(CallOptions()).value()));
+  std::string several(1, static_cast<char>(count + 3));
+  several += '\1';
+  for (int i = 0; i < 2; ++i) {
+    several += '\0';
+    Put(&several, static_cast<uint16_t>(own.size()));
+    several += own;
+  }
+  corpus.Add(several);
+  (void)iterator->Close(CallOptions());
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -520,5 +661,9 @@ int main(int argc, char** argv) {
   tutti::MakeRecordFiles(argv[1]);
   tutti::MakeQueries(argv[1]);
   tutti::MakeTensors(argv[1]);
+  tutti::MakeExamples(argv[1]);
+  tutti::MakeDefinitions(argv[1]);
+  tutti::MakeExpressions(argv[1]);
+  tutti::MakePositions(argv[1]);
   return 0;
 }

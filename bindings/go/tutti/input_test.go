@@ -1,8 +1,10 @@
 package tutti
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -54,6 +56,111 @@ func TestEveryReplicaHasAPipelineOfItsOwnWhichIsSavedAndRestored(t *testing.T) {
 			walk.Close()
 		}
 	}
+}
+
+// workOn is what workers over so many ranks take from there, in so many steps (-1: all), and the
+// joint position behind that.
+func workOn(t *testing.T, count int, state []byte, steps int) ([]int64, []byte) {
+	t.Helper()
+	ranks := must[[]*Communicator](t)(NewLocalCommunicators(count))
+	taken := make([][]int64, count)
+	joint := make([][]byte, count)
+	failures := make([]error, count)
+	var working sync.WaitGroup
+	for i := range ranks {
+		working.Add(1)
+		go func(i int) {
+			defer working.Done()
+			failures[i] = func() error {
+				strategy, err := ranks[i].NewStrategy(nil)
+				if err != nil {
+					return err
+				}
+				defer strategy.Close()
+				dataset, err := strategy.DistributeFromFunction(nil, func(input InputContext) *Dataset {
+					return Range(0, 24, 1).Shard(int64(input.NumInputPipelines),
+						int64(input.InputPipelineID)).Batch(2)
+				})
+				if err != nil {
+					return err
+				}
+				iterator, err := dataset.Iterator(nil)
+				if err != nil {
+					return err
+				}
+				defer iterator.Close()
+				if state != nil {
+					if err := iterator.Restore(nil, state); err != nil {
+						return err
+					}
+				}
+				for n := 0; n != steps && iterator.Next(); n++ {
+					tensor, err := iterator.Value().Tensor()
+					if err != nil {
+						return err
+					}
+					numbers, err := Slice[int64](tensor)
+					if err != nil {
+						return err
+					}
+					taken[i] = append(taken[i], numbers...)
+				}
+				if iterator.Err() != nil {
+					return iterator.Err()
+				}
+				joint[i], err = iterator.SaveJoint(nil)
+				return err
+			}()
+		}(i)
+	}
+	working.Wait()
+	var all []int64
+	for i := range ranks {
+		if failures[i] != nil {
+			t.Fatal(failures[i])
+		}
+		if !bytes.Equal(joint[i], joint[0]) {
+			t.Fatal("the joint positions differ")
+		}
+		all = append(all, taken[i]...)
+		ranks[i].Close()
+	}
+	return all, joint[0]
+}
+
+func TestAnyNumberOfWorkersGoesOn(t *testing.T) {
+	first, state := workOn(t, 3, nil, 1)
+	second, state := workOn(t, 1, state, 2)
+	third, _ := workOn(t, 4, state, -1)
+	if len(first) != 6 || len(second) != 4 {
+		t.Fatal(first, second)
+	}
+	seen := map[int64]int{}
+	for _, number := range append(append(first, second...), third...) {
+		seen[number]++
+	}
+	for number := int64(0); number < 24; number++ {
+		if seen[number] != 1 {
+			t.Fatal(number, "came so often:", seen[number])
+		}
+	}
+	if len(seen) != 24 {
+		t.Fatal(seen)
+	}
+}
+
+func TestWhatHasNoJointPositionSaysSo(t *testing.T) {
+	plain := must[*Iterator](t)(Range(0, 4, 1).Iterator(nil))
+	defer plain.Close()
+	_, err := plain.SaveJoint(nil)
+	saysWrong(t, err, ErrInvalidArgument, "distributed iterator")
+	strategy := twoReplicas(t)
+	dataset := must[*DistributedDataset](t)(strategy.DistributeFromFunction(nil, onePipeline,
+		InputOptions{ReplicationMode: InputPerReplica}))
+	steps := must[*DistributedIterator](t)(dataset.Iterator(nil))
+	defer steps.Close()
+	_, err = steps.SaveJoint(nil)
+	saysWrong(t, err, ErrFailedPrecondition, "PER_REPLICA")
 }
 
 func TestInputOptionsAreRefusedAsDocumented(t *testing.T) {

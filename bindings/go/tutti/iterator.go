@@ -41,16 +41,19 @@ type cursorFunctions struct {
 	restore  func(pointer uintptr, state []byte, call *native.CallOptions) uintptr
 	close    func(pointer uintptr, call *native.CallOptions) uintptr
 	add      func(checkpoint uintptr, name string, pointer uintptr) uintptr
+	// Of a distributed iterator.
+	saveJoint func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr
 }
 
 var iteratorFunctions = cursorFunctions{native.Iterator_next, native.Iterator_next_optional,
 	native.Iterator_element_spec, native.Iterator_save, native.Iterator_restore, native.Iterator_close,
-	native.Checkpoint_add_iterator}
+	native.Checkpoint_add_iterator, nil}
 
 var distributedFunctions = cursorFunctions{native.Distributed_iterator_next,
 	native.Distributed_iterator_next_optional, native.Distributed_iterator_element_spec,
 	native.Distributed_iterator_save, native.Distributed_iterator_restore,
-	native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator}
+	native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator,
+	native.Distributed_iterator_save_joint}
 
 // Iterator starts at the first element. ctx is that of every Next, too.
 func (d *Dataset) Iterator(ctx context.Context) (*Iterator, error) {
@@ -126,6 +129,24 @@ func (i *Iterator) Save(ctx context.Context) ([]byte, error) {
 	made, err := waitOut(ctx, i,
 		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
 			return i.native.save(pointer, call, made)
+		})
+	return takeBytes(made), err
+}
+
+// SaveJoint is the position of all workers of a DistributedIterator, the same bytes on each; all
+// call it behind the same step. Any number of workers goes on from it by Restore, which all of them
+// call then, with every element that is left once: what the workers had left is dealt to those that
+// go on, in turn where several share it. ErrFailedPrecondition where that cannot be promised: for
+// data that all workers read whole (policy OFF), a generator's, an order that is not deterministic,
+// PER_REPLICA. ErrInvalidArgument for an iterator through a dataset that is not distributed.
+func (i *Iterator) SaveJoint(ctx context.Context) ([]byte, error) {
+	if i != nil && i.native.saveJoint == nil {
+		return nil, invalidArgument("a joint position is that of a distributed iterator: distribute " +
+			"the dataset, or call Save")
+	}
+	made, err := waitOut(ctx, i,
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return i.native.saveJoint(pointer, call, made)
 		})
 	return takeBytes(made), err
 }

@@ -1,6 +1,7 @@
 """Input pipelines of strategies: replication modes, specs of steps, numbers as elements, arrays."""
 
 import collections
+import concurrent.futures
 import pickle
 import unittest
 
@@ -195,6 +196,56 @@ class NumpyDatasetTest(unittest.TestCase):
         address = rows.__array_interface__["data"][0]
         self.assertEqual([part.__array_interface__["data"][0] for part in next(steps).values],
                          [address, address + 3 * 1024 * 4])
+
+
+class JointPositionTest(unittest.TestCase):
+    """Workers that go on where another number of them has stopped."""
+
+    def run_workers(self, count, state, steps):
+        """The elements of so many steps (None: all) of each worker, and the joint position."""
+        def work(rank):
+            strategy = distribute.MultiWorkerMirroredStrategy.over(rank, name="ranks", timeout=60)
+            self.assertEqual(strategy.num_replicas_in_sync, count)
+            iterator = iter(strategy.distribute_datasets_from_function(
+                lambda context: Dataset.range(24).shard(
+                    context.num_input_pipelines, context.input_pipeline_id).shuffle(4).batch(2)))
+            if state is not None:
+                iterator.restore(state, timeout=60)
+            mine = []
+            for step in iterator if steps is None else (next(iterator) for _ in range(steps)):
+                mine += np.asarray(step).tolist()
+            joint = iterator.save_joint(timeout=60)
+            iterator.close()
+            strategy.close()
+            return mine, joint
+
+        ranks = tutti.Communicator.create_local(count)
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            answers = list(pool.map(work, ranks))
+        for rank in ranks:
+            rank.close()
+        self.assertEqual({joint for _, joint in answers}, {answers[0][1]})
+        return [number for mine, _ in answers for number in mine], answers[0][1]
+
+    def test_any_number_of_workers_goes_on(self):
+        first, state = self.run_workers(3, None, 1)
+        second, state = self.run_workers(1, state, 2)
+        third, _ = self.run_workers(4, state, None)
+        self.assertEqual((len(first), len(second)), (6, 4))
+        self.assertEqual(sorted(first + second + third), list(range(24)))
+
+    def test_what_cannot_promise_it_says_so(self):
+        strategy = distribute.OneDeviceStrategy("CPU:0")
+        numbers = Dataset.from_generator(lambda: iter([[1], [2]]),
+                                         output_signature=tutti.TensorSpec([1], np.int64))
+        iterator = iter(strategy.distribute_dataset(numbers))
+        with self.assertRaisesRegex(errors.FailedPreconditionError, "from_generator"):
+            iterator.save_joint()
+        self.assertEqual(next(iterator).tolist(), [1])
+
+    def test_a_strategy_needs_a_communicator(self):
+        with self.assertRaisesRegex(TypeError, "communicator"):
+            distribute.MultiWorkerMirroredStrategy.over("ranks")
 
 
 if __name__ == "__main__":

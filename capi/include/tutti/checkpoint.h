@@ -37,7 +37,9 @@ TUTTI_API tutti_status *tutti_checkpoint_create_for_communicator(
 TUTTI_API tutti_status *tutti_checkpoint_add_variable(tutti_checkpoint *checkpoint,
                                                       const char *name, tutti_variable *variable);
 
-/* Each worker saves and restores its own position.
+/* The position of all workers, from which any number of workers goes on
+ * (tutti_distributed_iterator_save_joint). Where there can be no such position a warning says so,
+ * and each worker saves and restores its own.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_checkpoint_add_distributed_iterator(
     tutti_checkpoint *checkpoint, const char *name, tutti_distributed_iterator *iterator);

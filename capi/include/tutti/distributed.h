@@ -115,8 +115,21 @@ TUTTI_API tutti_status *tutti_distributed_iterator_save(tutti_distributed_iterat
                                                         const tutti_call_options *call,
                                                         tutti_bytes **out_state);
 
+/* The position of all workers, the same bytes on each; all call it behind the same step. Any number
+ * of workers goes on from it, with every element that is left once: what the workers had left is
+ * dealt to those that go on, in turn where several workers share it. FAILED_PRECONDITION where that
+ * cannot be promised: for data that all workers read whole (policy OFF), elements that a function
+ * of the program's generates, an order that is not deterministic, TUTTI_INPUT_PER_REPLICA, and
+ * where the workers are not behind the same step.
+ * Context: cross-replica. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_save_joint(tutti_distributed_iterator *iterator,
+                                                              const tutti_call_options *call,
+                                                              tutti_bytes **out_state);
+
 /* Goes to a saved position, of an equal dataset and of this release's versions as for an iterator
- * (tutti_iterator_restore).
+ * (tutti_iterator_restore). A joint one of another number of workers or replicas is restored by all
+ * workers together, from a dataset that is distributed with the same policy and options; steps may
+ * have fewer rows then than the spec says, as the workers run out at different ones.
  * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
                                                            const void *state, size_t size,

@@ -76,6 +76,18 @@ TUTTI_API tutti_status *tutti_strategy_create_multi_worker_mirrored(
     tutti_runtime *runtime, const tutti_multi_worker_options *options,
     const tutti_call_options *call, tutti_strategy **out_strategy);
 
+/* The replicas of the ranks of `communicator`, each with as many as the setting replicas says, else
+ * all its GPUs, else the CPU: a MultiWorkerMirrored strategy whose workers are the ranks, all of
+ * which call this. It lasts as long as the communicator's epoch: of an elastic job the next one is
+ * made over what tutti_communicator_shrink or _grow gives. What it needs it splits from the
+ * communicator, of which nothing else may be under way meanwhile. INVALID_ARGUMENT on all where a
+ * rank has another number of replicas.
+ * Context: cross-replica. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_strategy_create_for_communicator(tutti_communicator *communicator,
+                                                               const char *name,
+                                                               const tutti_call_options *call,
+                                                               tutti_strategy **out_strategy);
+
 /* This process's place among the strategy's workers, 0 where there is one only.
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int64_t tutti_strategy_get_worker(const tutti_strategy *strategy);

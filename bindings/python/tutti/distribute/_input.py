@@ -161,8 +161,18 @@ class DistributedIterator:
         """The position."""
         return _native.distributed_iterator_save(self._handle, timeout)
 
+    def save_joint(self, timeout: Optional[float] = None) -> bytes:
+        """The position of all workers, the same bytes on each; all call it behind the same step.
+        Any number of workers goes on from it, with every element that is left once: what the
+        workers had left is dealt to those that go on, in turn where several share it.
+        FailedPreconditionError where that cannot be promised: for data that all workers read whole
+        (policy OFF), a generator's, an order that is not deterministic, PER_REPLICA."""
+        return _native.distributed_iterator_save_joint(self._handle, timeout)
+
     def restore(self, state: bytes, timeout: Optional[float] = None) -> None:
-        """Goes to `state`, a saved position; what a dataset's iterator refuses is refused here."""
+        """Goes to `state`, a saved position; what a dataset's iterator refuses is refused here. A
+        joint one of another number of workers or replicas is restored by all workers together;
+        steps may have fewer rows then than element_spec says."""
         _native.distributed_iterator_restore(self._handle, state, timeout)
 
     def close(self, timeout: Optional[float] = None) -> None:

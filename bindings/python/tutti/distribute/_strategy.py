@@ -460,6 +460,22 @@ class MultiWorkerMirroredStrategy(Strategy):
         self._resolver = cluster_resolver
         _communication.remember(self, communication_options)
 
+    @classmethod
+    def over(cls, communicator: "Communicator", name: Optional[str] = None,
+             timeout: Optional[float] = None) -> "MultiWorkerMirroredStrategy":
+        """One whose workers are the ranks of `communicator`, all of which call this, with as many
+        replicas each as the setting replicas says, else all GPUs, else the CPU. It lasts as long as
+        the communicator's epoch: of an elastic job the next one is made over what shrink or grow
+        gives. What it needs it splits from the communicator, of which nothing else may be under way
+        meanwhile."""
+        from tutti._communicator import Communicator
+
+        strategy = cls.__new__(cls)
+        strategy._adopt(_native.strategy_for_communicator(
+            _arguments.handle_of("communicator", communicator, Communicator), name, timeout))
+        _communication.remember(strategy, None)
+        return strategy
+
     def scope(self) -> _StrategyScope:
         """As Strategy.scope, and in the device scope "/CPU:0" (tutti.current_device)."""
         return _WorkerScope(self)

@@ -1,5 +1,6 @@
 package org.tutti;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -7,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -17,6 +19,7 @@ import org.tutti.distribute.InputContext;
 import org.tutti.distribute.InputOptions;
 import org.tutti.distribute.InputOptions.InputReplicationMode;
 import org.tutti.distribute.MirroredStrategy;
+import org.tutti.distribute.MultiWorkerMirroredStrategy;
 import org.tutti.distribute.OneDeviceStrategy;
 import org.tutti.distribute.Strategy;
 
@@ -63,6 +66,65 @@ class InputTest {
         again.restore(state);
         assertEquals(List.of("PerReplica:{0: [2], 1: [12]}"), rest(again));
       }
+    }
+  }
+
+  // What workers over so many ranks take from there, in so many steps (-1: all); the last is a joint
+  // position.
+  private static byte[] work(int count, byte[] state, int steps, List<Long> taken)
+      throws Exception {
+    final List<byte[]> saved = new ArrayList<>();
+    Ranks.run(count, (ranks, rank) -> {
+      try (Strategy over = MultiWorkerMirroredStrategy.over(ranks, Ranks.LONG);
+          DistributedDataset dataset = over.distributeFromFunction(
+              input -> Dataset.range(0, 24, 1)
+                           .shard(input.pipelineCount(), input.pipelineId())
+                           .batch(2),
+              new InputOptions(), null);
+          DistributedIterator iterator = dataset.iterator()) {
+        if (state != null) {
+          iterator.restore(state);
+        }
+        final List<Long> mine = new ArrayList<>();
+        for (int i = 0; steps < 0 ? iterator.hasNext() : i < steps; ++i) {
+          for (final long number : iterator.next().asTensor().toLongArray()) {
+            mine.add(number);
+          }
+        }
+        final byte[] joint = iterator.saveJoint(Ranks.LONG);
+        synchronized (saved) {
+          taken.addAll(mine);
+          saved.add(joint);
+        }
+      }
+    });
+    for (final byte[] joint : saved) {
+      assertArrayEquals(saved.get(0), joint);
+    }
+    return saved.get(0);
+  }
+
+  @Test
+  void anyNumberOfWorkersGoesOn() throws Exception {
+    final List<Long> taken = new ArrayList<>();
+    final byte[] first = work(3, null, 1, taken);
+    assertEquals(6, taken.size());
+    final byte[] second = work(1, first, 2, taken);
+    assertEquals(10, taken.size());
+    work(4, second, -1, taken);
+    taken.sort(null);
+    assertEquals(LongStream.range(0, 24).boxed().toList(), taken);
+  }
+
+  @Test
+  void aGeneratorHasNoJointPosition() {
+    try (DistributedDataset dataset = strategy.distribute(
+             Dataset.fromGenerator(() -> List.of(1L, 2L).iterator(), Spec.tensor(DType.INT64))
+                 .batch(2));
+        DistributedIterator iterator = dataset.iterator()) {
+      assertTrue(
+          assertThrows(TuttiException.FailedPrecondition.class, iterator::saveJoint).getMessage()
+              .contains("from_generator"));
     }
   }
 

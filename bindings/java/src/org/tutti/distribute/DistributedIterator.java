@@ -1,6 +1,8 @@
 package org.tutti.distribute;
 
+import java.time.Duration;
 import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.ElementIterator;
 import org.tutti.internal.Native;
 
@@ -12,6 +14,23 @@ import org.tutti.internal.Native;
 public final class DistributedIterator extends ElementIterator {
   DistributedIterator(Box box) {
     super(box);
+  }
+
+  /** As saveJoint with a timeout, without one: the setting default_timeout holds. */
+  public byte[] saveJoint() {
+    return saveJoint(null);
+  }
+
+  /**
+   * The position of all workers, the same bytes on each; all call it behind the same step. Any
+   * number of workers goes on from it by restore, which all of them call then, with every element
+   * that is left once: what the workers had left is dealt to those that go on, in turn where
+   * several share it. FAILED_PRECONDITION where that cannot be promised: for data that all workers
+   * read whole (policy OFF), a generator's, an order that is not deterministic, PER_REPLICA.
+   */
+  public byte[] saveJoint(Duration timeout) {
+    checkNothingAhead("saveJoint after next()");
+    return Bridge.bytes(Native.distributed_iterator_save_joint(this, Bridge.nanos(timeout)));
   }
 
   @Override

@@ -1,6 +1,7 @@
 package org.tutti.distribute;
 
 import java.time.Duration;
+import org.tutti.Communicator;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.LibraryResolver;
@@ -56,6 +57,25 @@ public final class MultiWorkerMirroredStrategy extends Strategy {
                 hints.implementation().number(), hints.bytesPerPack(), Bridge.nanos(timeout))),
             resolver));
     CommunicationOptions.remember(strategy, options);
+    return strategy;
+  }
+
+  /** As over with a timeout, without one: the setting default_timeout holds. */
+  public static MultiWorkerMirroredStrategy over(Communicator communicator) {
+    return over(communicator, null);
+  }
+
+  /**
+   * One whose workers are the ranks of {@code communicator}, all of which call this, with as many
+   * replicas each as the setting replicas says, else all GPUs, else the CPU. It lasts as long as
+   * the communicator's epoch: of an elastic job the next one is made over what shrink or grow
+   * gives. What it needs it splits from the communicator, of which nothing else may be under way
+   * meanwhile.
+   */
+  public static MultiWorkerMirroredStrategy over(Communicator communicator, Duration timeout) {
+    final MultiWorkerMirroredStrategy strategy = new MultiWorkerMirroredStrategy(
+        Box.at(Native.strategy_for_communicator(communicator, null, Bridge.nanos(timeout))), null);
+    CommunicationOptions.remember(strategy, null);
     return strategy;
   }
 

@@ -141,7 +141,7 @@ public abstract class ElementIterator extends NativeObject
     forgetAhead();
   }
 
-  private void checkNothingAhead(String next) {
+  protected final void checkNothingAhead(String next) {
     if (ahead != null) {
       throw TuttiException.of(Code.FAILED_PRECONDITION,
           "hasNext() has fetched an element that next() has not given yet: " + next);
