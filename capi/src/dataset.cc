@@ -173,7 +173,10 @@ tutti_status *tutti_dataset_explain_as(const tutti_dataset *dataset, const char 
                                        tutti_bytes **out_text) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, dataset, format, out_text);
-    TUTTI_ASSIGN_OR_RETURN(std::string text, FromHandle(dataset)->ExplainRun().As(format));
+    const Dataset &object = *FromHandle(dataset);
+    TUTTI_ASSIGN_OR_RETURN(std::string text, std::string_view(format) == "text"
+                                                 ? Result<std::string>(object.Explain())
+                                                 : object.ExplainRun().As(format));
     *out_text = GiveBytes(std::move(text));
     return OkStatus();
   });

@@ -116,7 +116,8 @@ Result<Ref<Value>> GatherStatistics(Runtime& runtime, Communicator& communicator
                          AllGatherValue(runtime, communicator, mine, options));
   std::vector<Ref<Value>> parts;
   for (int64_t rank = 0; rank < communicator.size(); ++rank) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<Value> part, all->Get({PathStep(rank)}));
+    const PathStep path[] = {static_cast<size_t>(rank)};
+    TUTTI_ASSIGN_OR_RETURN(Ref<Value> part, all->Get(path));
     parts.push_back(std::move(part));
   }
   return SumStatistics(parts);

@@ -130,7 +130,7 @@ TEST(JobStatistics, SumsWhatRanksBring) {
   EXPECT_EQ(number({"counters", "made::elements"}), 7);
   EXPECT_EQ(number({"counters", "made::failures"}), 2);
   EXPECT_EQ(number({"histograms", "made", "count"}), 7);
-  EXPECT_EQ(number({"ranks", int64_t{1}, "counters", "made::elements"}), 4);
+  EXPECT_EQ(number({"ranks", 1, "counters", "made::elements"}), 4);
   EXPECT_EQ(SumStatistics(std::vector<Ref<Value>>{Value::OfTensor(Tensor::Scalar(int64_t{1}))})
                 .status()
                 .code(),

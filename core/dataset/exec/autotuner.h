@@ -105,10 +105,10 @@ class TunedBuffer {
   TunedBuffer& operator=(const TunedBuffer&) = delete;
 
   int64_t now() const { return now_; }
-  // With the buffer's lock. It is full; `row_bytes` of an element, 0: not known.
+  // With the buffer's lock. It is full.
   void WasFull() { was_full_ = true; }
-  bool wants_bytes() const { return tunes_ && was_full_; }
-  // Somebody found it empty, and not at the end. True when it is larger now.
+  // Somebody found it empty, and not at the end; an element has so many bytes. True when it is
+  // larger now.
   bool WasEmpty(int64_t row_bytes);
 
  private:

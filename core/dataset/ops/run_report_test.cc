@@ -28,7 +28,8 @@ void SleepMicroseconds(int64_t us) { std::this_thread::sleep_for(std::chrono::mi
 
 // How long it sleeps, and how many are in it at once.
 struct Slow {
-  int64_t us = 1000;
+  explicit Slow(int64_t sleep_us) : us(sleep_us) {}
+  const int64_t us;
   std::mutex mutex;
   int64_t inside = 0;
   int64_t most_inside = 0;
@@ -55,7 +56,9 @@ class RunReportTest : public DatasetTest {
   Ref<Dataset> Measured(const Ref<Dataset>& dataset, const char* key = nullptr, int64_t value = 0) {
     DatasetOptions options;
     EXPECT_TRUE(options.SetBool("experimental_stats.profile", true).ok());
-    if (key != nullptr) EXPECT_TRUE(options.SetInt(key, value).ok());
+    if (key != nullptr) {
+      EXPECT_TRUE(options.SetInt(key, value).ok());
+    }
     return Ok(dataset->WithOptions(options));
   }
   Ref<Iterator> Walk(const Ref<Dataset>& dataset) {
@@ -114,7 +117,7 @@ TEST_F(RunReportTest, NothingIsMeasuredWhereNobodyAsked) {
 }
 
 TEST_F(RunReportTest, ASlowMapIsNamedWithWhatWouldHelp) {
-  Slow slow{.us = 500};
+  Slow slow(500);
   const RunReport report = ReportOf(Measured(Ok(Range(40)->Map(Sleeps(&slow)))));
   EXPECT_THAT(report.verdict, AllOf(StartsWith("map: calls the program per row: "),
                                     HasSubstr("as an expression it would be native"),
@@ -143,8 +146,11 @@ TEST_F(RunReportTest, ASlowSourceIsNamedBelowAMap) {
 }
 
 TEST_F(RunReportTest, ASlowConsumerHasNothingToGain) {
-  const RunReport report =
-      ReportOf(Measured(Ok(Ok(Range(30)->Map(AddOne()))->Prefetch(4))), 1000);
+  RunReport report;
+  // Where other programs have the processor for long, it seems to wait.
+  for (int i = 0; i < 10 && (i == 0 || report.bottleneck >= 0); ++i) {
+    report = ReportOf(Measured(Ok(Ok(Range(30)->Map(AddOne()))->Prefetch(4))), 3000);
+  }
   EXPECT_THAT(report.verdict, AllOf(StartsWith("the consumer: "), HasSubstr("nothing to gain")));
   EXPECT_EQ(report.bottleneck, -1);
 }
@@ -160,14 +166,14 @@ TEST_F(RunReportTest, CallsBehindOneLockAreNamed) {
         const int64_t begin = now.tv_sec * kSecondNs + now.tv_nsec;
         do {
           clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        } while (now.tv_sec * kSecondNs + now.tv_nsec - begin < 300'000);
+        } while (now.tv_sec * kSecondNs + now.tv_nsec - begin < 3'000'000);
         return Number(NumberIn(in));
       },
       {.spec = Int64Scalar()});
   // Where other programs have the processor for long, calls behind a lock look like others.
   std::string verdict;
   for (int i = 0; i < 10 && verdict.find("take turns") == std::string::npos; ++i) {
-    const RunReport report = ReportOf(Measured(Ok(Range(100)->Map(locked, Parallel(4)))));
+    const RunReport report = ReportOf(Measured(Ok(Range(30)->Map(locked, Parallel(4)))));
     EXPECT_EQ(StepOf(report, "map").totals.parallelism, 4);
     verdict = report.verdict;
   }
@@ -224,7 +230,7 @@ TEST_F(RunReportTest, WhatComesTwiceIsToldOnce) {
 // ---- AUTOTUNE.
 
 TEST_F(RunReportTest, AutotuneMakesMoreCallsWhereTheConsumerWaits) {
-  Slow slow{.us = 2000};
+  Slow slow(2000);
   const RunReport report =
       ReportOf(Measured(Ok(Range(400)->Map(Sleeps(&slow), Parallel(kAutotune)))));
   const RunReport::Step& map = StepOf(report, "map");
@@ -236,14 +242,14 @@ TEST_F(RunReportTest, AutotuneMakesMoreCallsWhereTheConsumerWaits) {
 }
 
 TEST_F(RunReportTest, TheCpuBudgetHolds) {
-  Slow slow{.us = 1000};
+  Slow slow(1000);
   ReportOf(Measured(Ok(Range(200)->Map(Sleeps(&slow), Parallel(kAutotune))),
                     "experimental_optimization.autotune_cpu_budget", 1));
   EXPECT_EQ(slow.most_inside, 1);
 }
 
 TEST_F(RunReportTest, WithoutAutotuneItIsAConstant) {
-  Slow slow{.us = 1000};
+  Slow slow(1000);
   DatasetOptions options;
   ASSERT_TRUE(options.SetBool("experimental_optimization.autotune", false).ok());
   const RunReport report = ReportOf(
