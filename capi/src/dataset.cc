@@ -15,6 +15,7 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "capi/src/transform.h"
+#include "core/dataset/graph/run_report.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -174,6 +175,32 @@ tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutti_bytes **
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, dataset, out_text);
     *out_text = GiveBytes(FromHandle(dataset)->Explain());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_dataset_explain_as(const tutti_dataset *dataset, const char *format,
+                                       tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, dataset, format, out_text);
+    const Dataset &object = *FromHandle(dataset);
+    TUTTI_ASSIGN_OR_RETURN(std::string text, std::string_view(format) == "text"
+                                                 ? Result<std::string>(object.Explain())
+                                                 : object.ExplainRun().As(format));
+    *out_text = GiveBytes(std::move(text));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_dataset_explain_report(const void *data, size_t size, const char *format,
+                                           tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, format, out_text);
+    TUTTI_REQUIRE_ARRAY(call, size, data);
+    const std::string_view json(static_cast<const char *>(data), size);
+    TUTTI_ASSIGN_OR_RETURN(const RunReport read, RunReport::FromJson(json));
+    TUTTI_ASSIGN_OR_RETURN(std::string text, read.As(format));
+    *out_text = GiveBytes(std::move(text));
     return OkStatus();
   });
 }

@@ -11,6 +11,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
+#include "core/dataset/graph/run_report.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -87,6 +88,16 @@ tutti_status *tutti_iterator_restore(tutti_iterator *iterator, const void *state
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCall(call, object.environment(), call_options));
     return object.Restore(std::string_view(static_cast<const char *>(state), size), wait);
+  });
+}
+
+tutti_status *tutti_iterator_explain(const tutti_iterator *iterator, const char *format,
+                                     tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, iterator, format, out_text);
+    TUTTI_ASSIGN_OR_RETURN(std::string text, FromHandle(iterator)->Explain().As(format));
+    *out_text = GiveBytes(std::move(text));
+    return OkStatus();
   });
 }
 

@@ -250,6 +250,54 @@ TEST_F(LifeTest, AnAggregatorHasWhatADatasetMeasured) {
   EXPECT_TRUE(found == nullptr);
 }
 
+TEST_F(LifeTest, AnIteratorTellsWhatItDidAndAJobWhatItsRanksMeasured) {
+  StatsAggregator aggregator;
+  ASSERT_OK(tutti_stats_aggregator_create(&aggregator));
+  DataOptions options;
+  ASSERT_OK(tutti_data_options_create(&options));
+  ASSERT_OK(tutti_data_options_set_bool(options, "experimental_stats.profile", TUTTI_TRUE));
+  ASSERT_OK(tutti_data_options_set_stats_aggregator(options, aggregator));
+  Dataset dataset = RangeOf(4);
+  ASSERT_OK(tutti_dataset_latency_stats(&dataset, "made", nullptr));
+  ASSERT_OK(tutti_dataset_progress(&dataset, "train", nullptr));
+  ASSERT_OK(tutti_dataset_with_options(&dataset, options));
+  Iterator iterator;
+  ASSERT_OK(tutti_iterator_create(dataset, nullptr, nullptr, &iterator));
+  for (int i = 0; i < 5; ++i) {
+    Value element;
+    ASSERT_OK(tutti_iterator_next(iterator, nullptr, &element));
+  }
+  Bytes text, json, svg, again, plan;
+  ASSERT_OK(tutti_iterator_explain(iterator, "text", &text));
+  EXPECT_THAT(tutti_bytes_get_view(text).data, testing::HasSubstr("run: 4 rows in "));
+  ASSERT_OK(tutti_iterator_explain(iterator, "json", &json));
+  const tutti_string_view report = tutti_bytes_get_view(json);
+  ASSERT_OK(tutti_dataset_explain_report(report.data, report.size, "text", &again));
+  EXPECT_STREQ(tutti_bytes_get_view(again).data, tutti_bytes_get_view(text).data);
+  ASSERT_OK(tutti_dataset_explain_as(dataset, "svg", &svg));
+  EXPECT_THAT(tutti_bytes_get_view(svg).data, testing::StartsWith("<svg "));
+  ASSERT_OK(tutti_dataset_explain(dataset, &plan));
+  EXPECT_THAT(tutti_bytes_get_view(plan).data, testing::HasSubstr("run: 4 rows in "));
+  Bytes none;
+  EXPECT_FAILS(tutti_iterator_explain(iterator, "yaml", &none), TUTTI_INVALID_ARGUMENT,
+               "the formats are text, json and svg");
+  EXPECT_FAILS(tutti_dataset_explain_report("{}", 2, "text", &none), TUTTI_INVALID_ARGUMENT,
+               "this is no report");
+
+  tutti_communicator *alone = nullptr;
+  ASSERT_OK(tutti_communicator_create_local(nullptr, 1, nullptr, &alone));
+  Value sum;
+  ASSERT_OK(tutti_stats_aggregator_gather(aggregator, alone, nullptr, &sum));
+  Bytes shown;
+  ASSERT_OK(tutti_value_to_string(sum, &shown));
+  EXPECT_THAT(tutti_bytes_get_view(shown).data,
+              testing::AllOf(testing::HasSubstr("'made::elements': 4"),
+                             testing::HasSubstr("'ranks': [{'counters': ")));
+  EXPECT_FAILS(tutti_stats_aggregator_gather(aggregator, nullptr, nullptr, &sum),
+               TUTTI_INVALID_ARGUMENT, "communicator");
+  tutti_communicator_release(alone);
+}
+
 TEST_F(LifeTest, ReadersTakeANumberOfParallelReads) {
   const char *const files[] = {"a"};
   tutti_tf_record_options records = TUTTI_TF_RECORD_OPTIONS_INIT;

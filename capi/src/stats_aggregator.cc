@@ -5,10 +5,16 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "capi/src/bytes.h"
 #include "capi/src/data_options.h"
 #include "capi/src/guard.h"
+#include "capi/src/roots.h"
+#include "core/base/error.h"
+#include "core/collective/communicator/communicator.h"
+#include "core/runtime/job_statistics.h"
+#include "core/runtime/metrics_port.h"
 
 using namespace tutti;
 using namespace tutti::capi;
@@ -16,7 +22,9 @@ using namespace tutti::capi;
 tutti_status *tutti_stats_aggregator_create(tutti_stats_aggregator **out_aggregator) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_aggregator);
-    *out_aggregator = Give(MakeRef<StatsAggregator>());
+    Ref<StatsAggregator> aggregator = MakeRef<StatsAggregator>();
+    ShowInMetrics(aggregator);
+    *out_aggregator = Give(std::move(aggregator));
     return OkStatus();
   });
 }
@@ -36,6 +44,24 @@ tutti_status *tutti_stats_aggregator_to_prometheus(const tutti_stats_aggregator 
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, aggregator, out_text);
     *out_text = GiveBytes(FromHandle(aggregator)->ToPrometheus());
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_stats_aggregator_gather(const tutti_stats_aggregator *aggregator,
+                                            tutti_communicator *communicator,
+                                            const tutti_call_options *call_options,
+                                            tutti_value **out_value) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, aggregator, communicator, out_value);
+    Communicator &ranks = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions options,
+                           ReadCollective(call, ranks.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> mine, FromHandle(aggregator)->Read());
+    TUTTI_ASSIGN_OR_RETURN(
+        Ref<Value> sum,
+        GatherStatistics(Runtime::Of(ranks.environment()), ranks, *mine, options));
+    *out_value = Give(std::move(sum));
     return OkStatus();
   });
 }

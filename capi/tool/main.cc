@@ -12,6 +12,7 @@
 #include "capi/tool/bench_command.h"
 #include "capi/tool/debug_command.h"
 #include "capi/tool/doctor_command.h"
+#include "capi/tool/explain_command.h"
 #include "capi/tool/near_name.h"
 #include "capi/tool/run_command.h"
 #include "capi/tool/run_options.h"
@@ -27,6 +28,7 @@ Commands:
   run      runs a program as several workers of one job on this machine
   trace    merges the flight records of a job that failed, and says where its ranks parted
   debug    reads the dumps of tensors of all workers, and says where a NaN came from
+  explain  the plan of a saved dataset, or what limited a run
   bench    measures a collective between workers on this machine
   doctor   says what this machine offers, what is chosen for it, and what will hurt
   help     this text; "tutti help COMMAND" is "tutti COMMAND --help"
@@ -45,6 +47,7 @@ constexpr Command kCommands[] = {{"run", RunCommand},
                                  {"bench", BenchCommand},
                                  {"trace", TraceCommand},
                                  {"debug", DebugCommand},
+                                 {"explain", ExplainCommand},
                                  {"bench-worker", BenchWorkerCommand}};
 
 // A program that was started without stdin, stdout or stderr would get its first files as them.

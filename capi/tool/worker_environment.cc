@@ -68,6 +68,15 @@ Environment WorkerEnvironment(const Environment& base, const JobFacts& facts, in
     environment.Set("TUTTI_JOB_SECRET_FILE", facts.secret_file);
   }
   environment.Set("TUTTI_RESTART", std::to_string(facts.restart));
+  if (const char* port = environment.Get("TUTTI_METRICS_PORT")) {
+    // One port of a machine is one worker's; what is no number the worker says.
+    int first = 0;
+    const char* end = port + std::strlen(port);
+    const auto read = std::from_chars(port, end, first);
+    if (read.ec == std::errc() && read.ptr == end && first > 0 && first + index <= 65535) {
+      environment.Set("TUTTI_METRICS_PORT", std::to_string(first + index));
+    }
+  }
   if (facts.elastic) environment.Set("TUTTI_ELASTIC", "1");
 
   // Unset it is the library's to decide: a replica for each GPU, else one.

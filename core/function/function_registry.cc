@@ -59,13 +59,16 @@ Status FunctionRegistry::NoSuchName(std::string_view name) const {
   const std::string nearest = NearestName(name, names);
   if (!nearest.empty()) {
     return NotFound("no function is registered as {}; did you mean {}?", Quote(name),
-                    Quote(nearest));
+                    Quote(nearest))
+        .With("function", std::string(name));
   }
   if (names.empty()) {
-    return NotFound("no function is registered as {}: none is registered at all", Quote(name));
+    return NotFound("no function is registered as {}: none is registered at all", Quote(name))
+        .With("function", std::string(name));
   }
   return NotFound("no function is registered as {}; registered are {}", Quote(name),
-                  Join(names, ", "));
+                  Join(names, ", "))
+      .With("function", std::string(name));
 }
 
 Status FunctionRegistry::Unregister(std::string_view name) {

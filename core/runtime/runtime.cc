@@ -90,6 +90,11 @@ Status Runtime::Start(const RuntimeOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const std::string table, settings_.Text(kTableSetting));
   TUTTI_ASSIGN_OR_RETURN(table_, ReadTable(table));
   ApplySettings();
+  if (const int64_t port = settings_.Number("metrics_port"); port != 0) {
+    // Nobody wants to lose a training for want of its metrics.
+    const Status serves = metrics_.Start(*this, static_cast<uint16_t>(port));
+    if (!serves.ok()) log().Warning(serves.message());
+  }
   // It looks at nothing until somebody says so.
   InstallTensorChecker(MakeRef<NumericsObserver>());
   // Of a process once: its variables are what they were for the next runtime.
@@ -224,6 +229,7 @@ bool Runtime::HasThreads() const { return world_->HasThreads(); }
 
 Status Runtime::OnShutdown(const CallOptions& options) {
   functions_->Clear();
+  const Status metrics = metrics_.Stop(options);
   seat_.Clear();
   std::vector<Environment*> orphans;
   {
@@ -231,6 +237,7 @@ Status Runtime::OnShutdown(const CallOptions& options) {
     orphans.swap(TheProcess().orphans);
   }
   Status first = world_->Shutdown(options);
+  if (first.ok()) first = metrics;
   for (Environment* const orphan : orphans) {
     orphan->Retain();  // the last release comes again, and finds nothing left to join
     Status status = orphan->Shutdown(options);

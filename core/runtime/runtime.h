@@ -27,6 +27,7 @@
 #include "core/device/device.h"
 #include "core/function/function_registry.h"
 #include "core/runtime/cluster_seat.h"
+#include "core/runtime/metrics_port.h"
 #include "core/runtime/settings.h"
 
 namespace tutti {
@@ -125,6 +126,7 @@ class Runtime final : public Environment {
   Ref<DeviceSet> devices_;
   const Ref<FunctionRegistry> functions_;
   ClusterSeat seat_;
+  MetricsPort metrics_;
   mutable std::mutex table_mutex_;  // guards table_
   std::shared_ptr<const SelectorTable> table_;
 };

@@ -39,6 +39,9 @@ constexpr SettingInfo kSettings[] = {
      "as how many GPU devices, which share its memory, each GPU is presented"},
     {"memory_limit", SettingKind::kBytes, "none", 0, 0, false,
      "bytes that tensors and buffers of the runtime may take"},
+    {"metrics_port", SettingKind::kCount, "0", 0, 65535, true,
+     "the port on 127.0.0.1 where statistics of datasets are read as Prometheus text over HTTP, at "
+     "/metrics; 0: none"},
     {"replicas", SettingKind::kCount, "0", 0, 1024, false,
      "replicas of each worker of a multi-worker strategy that was given no devices; 0: one for "
      "each GPU, else one"},

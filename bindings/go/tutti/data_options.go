@@ -10,7 +10,7 @@ import (
 // threading.max_intra_op_parallelism, autotune.ram_budget,
 // experimental_distribute.auto_shard_policy, experimental_distribute.num_devices,
 // experimental_optimization.autotune_cpu_budget; of experimental_stats the boolean
-// latency_all_edges, the texts prefix and counter_prefix, and the StatsAggregator.
+// latency_all_edges and profile, the texts prefix and counter_prefix, and the StatsAggregator.
 // experimental_deterministic and experimental_threading.* are other names of deterministic and
 // threading.*. Without effect so far, but kept: experimental_slack,
 // experimental_external_state_policy, experimental_optimization.*,

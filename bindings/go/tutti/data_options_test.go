@@ -1,6 +1,7 @@
 package tutti
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -148,5 +149,50 @@ func TestAnAggregatorHasWhatADatasetMeasured(t *testing.T) {
 	}
 	if found, err := options.StatsAggregator(); found != nil || err != nil {
 		t.Fatal(found, err)
+	}
+}
+
+func TestExplainTellsOfARunAndGatherOfAJob(t *testing.T) {
+	aggregator := must[*StatsAggregator](t)(NewStatsAggregator())
+	defer aggregator.Close()
+	options := must[*DataOptions](t)(NewDataOptions())
+	for _, err := range []error{options.SetStatsAggregator(aggregator),
+		options.SetBool("experimental_stats.profile", true)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dataset := Range(0, 3, 1).LatencyStats("made").Progress("read").WithOptions(options)
+	iterator := must[*Iterator](t)(dataset.Iterator(context.Background()))
+	for iterator.Next() {
+		iterator.Value().Close()
+	}
+	text := must[string](t)(iterator.Explain("text"))
+	if !strings.Contains(text, "run: 3 rows in ") {
+		t.Fatal(text)
+	}
+	report := must[string](t)(iterator.Explain("json"))
+	if again := must[string](t)(ExplainReport([]byte(report), "text")); again != text {
+		t.Fatal(again)
+	}
+	if plan := must[string](t)(dataset.Explain()); !strings.Contains(plan, "run: 3 rows in ") {
+		t.Fatal(plan)
+	}
+	if svg := must[string](t)(dataset.ExplainAs("svg")); !strings.HasPrefix(svg, "<svg ") {
+		t.Fatal(svg)
+	}
+	_, err := iterator.Explain("yaml")
+	wants(t, err, ErrInvalidArgument)
+	_, err = ExplainReport(nil, "text")
+	wants(t, err, ErrInvalidArgument)
+	if err := iterator.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ranks := must[[]*Communicator](t)(NewLocalCommunicators(1))
+	defer ranks[0].Close()
+	sum := must[Value](t)(aggregator.Gather(context.Background(), ranks[0]))
+	counters := must[Value](t)(sum.Get("counters"))
+	if got := counters.String(); !strings.Contains(got, "'made::elements': 3") {
+		t.Fatal(got)
 	}
 }

@@ -198,6 +198,24 @@ func (d *Dataset) Explain() (string, error) {
 	return readText(d, native.Dataset_explain)
 }
 
+// ExplainAs is the plan with what the iterator that was made last has measured and chosen
+// (Iterator.Explain), as "text", "json" or "svg".
+func (d *Dataset) ExplainAs(format string) (string, error) {
+	return readText(d, func(pointer uintptr, made *uintptr) uintptr {
+		return native.Dataset_explain_as(pointer, format, made)
+	})
+}
+
+// ExplainReport is what an explain wrote as "json", in another format; ErrInvalidArgument for
+// anything else.
+func ExplainReport(report []byte, format string) (string, error) {
+	var made uintptr
+	if err := check(native.Dataset_explain_report(report, format, &made)); err != nil {
+		return "", err
+	}
+	return takeText(made), nil
+}
+
 // Serialize is the definition; functions must be registered.
 func (d *Dataset) Serialize() ([]byte, error) {
 	made, err := readOut(d, native.Dataset_serialize)

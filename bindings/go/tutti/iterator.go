@@ -39,6 +39,7 @@ type cursorFunctions struct {
 	spec     func(pointer uintptr, made *uintptr) uintptr
 	save     func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr
 	restore  func(pointer uintptr, state []byte, call *native.CallOptions) uintptr
+	explain  func(pointer uintptr, format string, made *uintptr) uintptr
 	close    func(pointer uintptr, call *native.CallOptions) uintptr
 	add      func(checkpoint uintptr, name string, pointer uintptr) uintptr
 	// Of a distributed iterator.
@@ -46,12 +47,12 @@ type cursorFunctions struct {
 }
 
 var iteratorFunctions = cursorFunctions{native.Iterator_next, native.Iterator_next_optional,
-	native.Iterator_element_spec, native.Iterator_save, native.Iterator_restore, native.Iterator_close,
-	native.Checkpoint_add_iterator, nil}
+	native.Iterator_element_spec, native.Iterator_save, native.Iterator_restore,
+	native.Iterator_explain, native.Iterator_close, native.Checkpoint_add_iterator, nil}
 
 var distributedFunctions = cursorFunctions{native.Distributed_iterator_next,
 	native.Distributed_iterator_next_optional, native.Distributed_iterator_element_spec,
-	native.Distributed_iterator_save, native.Distributed_iterator_restore,
+	native.Distributed_iterator_save, native.Distributed_iterator_restore, nil,
 	native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator,
 	native.Distributed_iterator_save_joint}
 
@@ -158,6 +159,22 @@ func (i *Iterator) SaveJoint(ctx context.Context) ([]byte, error) {
 func (i *Iterator) Restore(ctx context.Context, state []byte) error {
 	return wait(ctx, i, func(pointer uintptr, call *native.CallOptions) uintptr {
 		return i.native.restore(pointer, state, call)
+	})
+}
+
+// Explain is the plan with what this iterator has done so far, as "text", "json" or "svg". Where
+// the option experimental_stats.profile is set: of each operation its rows and about their bytes,
+// the time in it and in which it waited for its input, its function's calls and whether they are
+// callbacks, calls at once, how full its buffer was; and the bottleneck, with the change that would
+// help. What Autotune has chosen is there in any case. A restore begins anew. Any goroutine may
+// ask. Of a DistributedIterator it is ErrInvalidArgument: its dataset's Explain tells.
+func (i *Iterator) Explain(format string) (string, error) {
+	if i != nil && i.native.explain == nil {
+		return "", invalidArgument("explain: an iterator over a distributed dataset tells nothing; " +
+			"ask its dataset")
+	}
+	return readText(i, func(pointer uintptr, made *uintptr) uintptr {
+		return i.native.explain(pointer, format, made)
 	})
 }
 

@@ -1,6 +1,8 @@
 package tutti
 
 import (
+	"context"
+
 	"tutti.dev/tutti/internal/native"
 )
 
@@ -44,6 +46,21 @@ func (s *StatsAggregator) Read() (Value, error) {
 // Prometheus is the same in the text format of Prometheus, with the names as the label "name".
 func (s *StatsAggregator) Prometheus() (string, error) {
 	return readText(s.object(), native.Stats_aggregator_to_prometheus)
+}
+
+// Gather is what the aggregators of all ranks have, added up: a collective call, which every rank
+// makes with one of its own. As Read, with a third item "ranks", the list of what each rank
+// brought.
+func (s *StatsAggregator) Gather(ctx context.Context, communicator *Communicator) (Value, error) {
+	ranks, err := communicator.object().use()
+	if err != nil {
+		return Value{}, err
+	}
+	defer communicator.object().done()
+	return as(ownValue)(waitOut(ctx, s.object(),
+		func(pointer uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Stats_aggregator_gather(pointer, ranks, call, made)
+		}))
 }
 
 // Close ends the reference; datasets and iterators that write into it keep it.

@@ -485,6 +485,14 @@ TUTTI_API tutti_status *tutti_dataset_on_error(tutti_dataset **dataset, const ch
 TUTTI_API tutti_status *tutti_dataset_latency_stats(tutti_dataset **dataset, const char *tag,
                                                     const tutti_transform_options *options);
 
+/* The elements as they are; where standard error is a terminal, a line there says how many of them
+ * there were, how many come in a second, and, where the cardinality is known, how long the rest
+ * will take. It begins with `label`, one line of text, and is written a few times a second;
+ * elsewhere nothing is written, at no cost. Another label is INVALID_ARGUMENT. Context: building.
+ * Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_progress(tutti_dataset **dataset, const char *label,
+                                               const tutti_transform_options *options);
+
 /* The same dataset with `options` merged into its own. Twice with different values of one option is
  * INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */
@@ -565,9 +573,20 @@ TUTTI_API tutti_status *tutti_dataset_options(const tutti_dataset *dataset,
                                               tutti_data_options **out_options);
 
 /* The plan for people: one line per operation from the last to the sources, with cardinality and
- * spec.
+ * spec; behind it what the iterator that was made last has measured and chosen, as of
+ * tutti_iterator_explain.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_explain(const tutti_dataset *dataset, tutti_bytes **out_text);
+
+/* The same as `format` says: "text", "json" or "svg"; INVALID_ARGUMENT for another one.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_explain_as(const tutti_dataset *dataset, const char *format,
+                                                 tutti_bytes **out_text);
+
+/* What an explain wrote as "json", in another format. INVALID_ARGUMENT for bytes that are none.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_explain_report(const void *data, size_t size,
+                                                     const char *format, tutti_bytes **out_text);
 
 /* The definition as bytes, with those of datasets in its values, such as the windows of a window of
  * windows. FAILED_PRECONDITION names an operation that holds a callback without a registered name,
@@ -603,6 +622,16 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * "held_bytes" and "budget_bytes" do; a saved position goes on under a larger budget. A cache in
  * memory reports the same once and passes its elements through, and what it has kept counts while
  * it is read. Not counted are elements that were given out, and what readers have of their files.
+ *
+ * What is TUTTI_AUTOTUNE follows what is measured while elements are read: a parallel map's and an
+ * interleave's calls grow while the consumer waits for them and more calls give more elements, up
+ * to 16; a prefetch that was full and is found empty gets twice its buffer, up to 512 elements,
+ * within the RAM budget, or 64 MiB where there is none.
+ * experimental_optimization.autotune_cpu_budget is how many such calls one iterator makes at once
+ * in all, but one each (0, the default: any number). With experimental_optimization.autotune = 0
+ * these are constants: as many calls as there are cores, 8 elements; with autotune_buffers = 0 the
+ * buffers are. tutti_iterator_explain has what was chosen.
+ *
  * Booleans: deterministic (true), experimental_slack (false). Integers:
  * experimental_external_state_policy (WARN 0, the default, IGNORE 1, FAIL 2),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
@@ -613,13 +642,14 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * filter_with_random_uniform_fusion, hoist_random_uniform, map_and_filter_fusion, map_fusion,
  * map_vectorization.enabled, map_vectorization.use_choose_fastest, parallel_batch,
  * reorder_data_discarding_ops (false), and the integer autotune_cpu_budget. Under
- * experimental_stats the boolean latency_all_edges (false) and the texts prefix and counter_prefix;
+ * experimental_stats the booleans latency_all_edges and profile (false; with profile an iterator
+ * measures what tutti_iterator_explain tells), and the texts prefix and counter_prefix;
  * <tutti/stats_aggregator.h> has these, and the aggregator that they are for.
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. Kept, merged and saved, and without effect: experimental_slack,
- * experimental_external_state_policy, experimental_optimization.* and
- * experimental_distribute.num_devices. */
+ * experimental_external_state_policy, experimental_optimization.* but for what begins with
+ * autotune, and experimental_distribute.num_devices. */
 
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_create(tutti_data_options **out_options);

@@ -55,6 +55,17 @@ TUTTI_API tutti_status *tutti_iterator_save(tutti_iterator *iterator,
 TUTTI_API tutti_status *tutti_iterator_restore(tutti_iterator *iterator, const void *state,
                                                size_t size, const tutti_call_options *call);
 
+/* The plan of the dataset with what this iterator has done so far, as "text", "json" or "svg":
+where
+ * the option experimental_stats.profile is set, of each operation its rows and about their bytes,
+ * the time in it and in which it waited for its input, calls of its function and whether they are
+ * callbacks, calls at once, and how full its buffer was; and the bottleneck, with the change that
+ * would help. What was chosen for TUTTI_AUTOTUNE is there in any case. A restore begins anew. It
+ * may be asked while another thread iterates, and when the iterator is closed. INVALID_ARGUMENT for
+ * another format. Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_iterator_explain(const tutti_iterator *iterator, const char *format,
+                                               tutti_bytes **out_text);
+
 /* Stops and joins the iterator's threads; later calls are FAILED_PRECONDITION.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_iterator_close(tutti_iterator *iterator,

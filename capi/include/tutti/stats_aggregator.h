@@ -13,6 +13,7 @@
 #ifndef TUTTI_STATS_AGGREGATOR_H_
 #define TUTTI_STATS_AGGREGATOR_H_
 
+#include <tutti/communicator.h>
 #include <tutti/dataset.h>
 
 TUTTI_BEGIN_DECLS
@@ -40,6 +41,15 @@ TUTTI_API tutti_status *tutti_stats_aggregator_read(const tutti_stats_aggregator
 TUTTI_API tutti_status *
 tutti_stats_aggregator_to_prometheus(const tutti_stats_aggregator *aggregator,
                                      tutti_bytes **out_text);
+
+/* What the aggregators of all ranks have, added up: a collective call, which every rank makes with
+ * one of its own. *out_value is as of tutti_stats_aggregator_read, with the counters and histograms
+ * that any rank has, and a third item "ranks", the list of what each rank brought.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_stats_aggregator_gather(const tutti_stats_aggregator *aggregator,
+                                                      tutti_communicator *communicator,
+                                                      const tutti_call_options *call,
+                                                      tutti_value **out_value);
 
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_stats_aggregator_retain(const tutti_stats_aggregator *aggregator);

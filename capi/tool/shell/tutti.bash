@@ -3,7 +3,7 @@ _tutti() {
   local word=${COMP_WORDS[COMP_CWORD]}
   if [ "$COMP_CWORD" -eq 1 ]; then
     # shellcheck disable=SC2207
-    COMPREPLY=($(compgen -W "run trace bench doctor help --help --version" -- "$word"))
+    COMPREPLY=($(compgen -W "run trace explain bench doctor help --help --version" -- "$word"))
     return
   fi
   local i
@@ -16,8 +16,8 @@ _tutti() {
     fi
   done
   case ${COMP_WORDS[1]} in
-    help) COMPREPLY=($(compgen -W "run trace bench doctor" -- "$word")) ;;
-    run | trace | bench | doctor)
+    help) COMPREPLY=($(compgen -W "run trace explain bench doctor" -- "$word")) ;;
+    run | trace | explain | bench | doctor)
       local options
       options=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help 2> /dev/null |
         grep -oE -- '--[a-z][a-z-]*' | sort -u)

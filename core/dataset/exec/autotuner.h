@@ -1,5 +1,5 @@
-// What AUTOTUNE means: numbers of calls at once, of threads and of buffered elements that follow what
-// is measured while an iterator is read.
+// What AUTOTUNE means: numbers of calls at once, of threads and of buffered elements that follow
+// what is measured while an iterator is read.
 //
 // Calls at once (TunedCalls) are looked at from time to time by who delivers the elements. Where
 // the consumer had to wait in a quarter of its calls while all calls were under way, their number
@@ -7,9 +7,10 @@
 // next attempt comes later than the last one. Where nobody ever waited, it is halved, once.
 // A buffer (TunedBuffer) that was full and is found empty gets twice the size.
 //
-// All of one iterator share the CPU budget (experimental_optimization.autotune_cpu_budget): each has
-// one call at least, and together they have no more than the budget, as far as that allows. Buffers
-// keep to the RAM budget (ram_budget.h); where there is none, a tuned one keeps to kMostTunedBytes.
+// All of one iterator share the CPU budget (experimental_optimization.autotune_cpu_budget): each
+// has one call at least, and together they have no more than the budget, as far as that allows.
+// Buffers keep to the RAM budget (ram_budget.h); where there is none, a tuned one keeps to
+// kMostTunedBytes.
 //
 // Every change is in the RunProfile, for explain.
 #ifndef TUTTI_CORE_DATASET_EXEC_AUTOTUNER_H_
@@ -104,10 +105,10 @@ class TunedBuffer {
   TunedBuffer& operator=(const TunedBuffer&) = delete;
 
   int64_t now() const { return now_; }
-  // With the buffer's lock. It is full; `row_bytes` of an element, 0: not known.
+  // With the buffer's lock. It is full.
   void WasFull() { was_full_ = true; }
-  bool wants_bytes() const { return tunes_ && was_full_; }
-  // Somebody found it empty, and not at the end. True when it is larger now.
+  // Somebody found it empty, and not at the end; an element has so many bytes. True when it is
+  // larger now.
   bool WasEmpty(int64_t row_bytes);
 
  private:

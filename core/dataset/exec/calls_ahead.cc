@@ -83,7 +83,6 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   const auto must_decide = [this] { return items_.empty() && undecided_; };
   if (record_ != nullptr) record_->AddFill(done_items_, calls_.now());
   const bool waits = !HasOutcome() && !ended_;
-  const bool all_busy = calling_ >= calls_.now();
   do {
     if (must_decide() && !stopped_) slab->status = Decide(demand, options, lock);
     if (!slab->status.ok()) return;
@@ -100,6 +99,8 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   if (stopped_) {
     slab->status = Closed();
   } else if (HasOutcome()) {
+    // The input has given rows for all calls that there may be.
+    const bool all_busy = row_items_ >= calls_.now();
     Give(demand, &given, slab);
     demanded_ -= slab->rows;
     wanted_ = HorizonPlus(wanted_, -slab->rows);

@@ -11,6 +11,26 @@ namespace {
 
 constexpr int64_t kMostStages = int64_t{1} << 20;
 
+// While it lives the context has the record of the stage that is made. Stages keep the context, so
+// that it cannot be a copy; who has a profile has made a context that changes, too.
+class RecordInContext {
+ public:
+  RecordInContext(const ExecContext& context, const Node& node) {
+    if (context.profile == nullptr || !context.profile->measures()) return;
+    context_ = const_cast<ExecContext*>(&context);
+    around_ = std::exchange(context_->record, context.profile->Add(node));
+  }
+  ~RecordInContext() {
+    if (context_ != nullptr) context_->record = around_;
+  }
+  RecordInContext(const RecordInContext&) = delete;
+  RecordInContext& operator=(const RecordInContext&) = delete;
+
+ private:
+  ExecContext* context_ = nullptr;
+  NodeProfile* around_ = nullptr;
+};
+
 }  // namespace
 
 uint64_t KeyOf(std::initializer_list<uint64_t> values) {
@@ -77,11 +97,10 @@ Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& co
         node.label(), kMostStages);
   }
   const auto measured = [&](StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
-    ExecContext own = context;
-    own.record = context.profile != nullptr ? context.profile->Add(node) : nullptr;
+    const RecordInContext record(context, node);
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage,
-                           node.op().make_stage(node, own, std::move(inputs)));
-    return Profiled(node, MeasuredIfAll(node, std::move(stage), context), own);
+                           node.op().make_stage(node, context, std::move(inputs)));
+    return Profiled(node, MeasuredIfAll(node, std::move(stage), context), context);
   };
   if (node.makes_parts_late()) return measured({});
   StageInputs inputs;

@@ -23,8 +23,8 @@
 //                                                        (AUTOTUNE) follows what is measured, else
 //                                                        it is a constant
 //   experimental_optimization.autotune_buffers           bool; false: buffers stay constants
-//   experimental_optimization.autotune_cpu_budget        calls and threads that AUTOTUNE chooses, of
-//                                                        one iterator in all; 0: 16 each
+//   experimental_optimization.autotune_cpu_budget        calls that AUTOTUNE chooses, of one
+//                                                        iterator in all; 0: 16 each
 //   experimental_optimization.native_functions           bool; true: an iterator over a dataset in
 //                                                        which an operation calls the host's
 //                                                        function is refused; false: bindings make
@@ -32,8 +32,8 @@
 //   experimental_optimization.<switch>                   see kKeys; without effect yet
 //   experimental_stats.latency_all_edges                 bool, false; every operation is measured,
 //                                                        where there is an aggregator
-//   experimental_stats.profile                           bool, false; what explain tells after a run
-//                                                        is measured
+//   experimental_stats.profile                           bool, false; what explain tells after a
+//                                                        run is measured
 //
 // Beside these there are texts, experimental_stats.prefix and experimental_stats.counter_prefix,
 // which stand before the names of histograms and of counters, and experimental_stats.aggregator, to

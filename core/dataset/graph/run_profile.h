@@ -3,10 +3,10 @@
 // chosen where the choice was left to the library. RunReport (run_report.h) makes of it what people
 // read.
 //
-// Each stage that is measured has a NodeProfile of its own, which the one thread that may be in it writes with plain
-// loads and stores. Reading the processor's counter costs more than everything else here, so of
-// calls that take less than a microsecond only one of about eight is measured, drawn at random, and
-// stands for those before it: on average that gives what measuring all would.
+// Each stage that is measured has a NodeProfile of its own, which the one thread that may be in it
+// writes with plain loads and stores. Reading the processor's counter costs more than everything
+// else here, so of calls that take less than a microsecond only one of about eight is measured,
+// drawn at random, and stands for those before it: on average that gives what measuring all would.
 //
 // Threads: making records and reading them any; what a record says about its writers counts there.
 #ifndef TUTTI_CORE_DATASET_GRAPH_RUN_PROFILE_H_

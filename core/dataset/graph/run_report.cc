@@ -19,6 +19,9 @@ constexpr size_t kMostSteps = 1000;
 constexpr double kHardlyWaits = 0.1;
 // Calls in which threads computed less than that waited for something.
 constexpr double kComputes = 0.7;
+// Behind one lock one call computes at a time; where other programs have the processor, less.
+constexpr double kLeastBehindLock = 0.3;
+constexpr double kMostBehindLock = 1.3;
 
 double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 double Share(int64_t part, int64_t whole) {
@@ -174,18 +177,19 @@ class Search {
       const double computing = Share(static_cast<double>(totals.function_ns) * totals.computing,
                                      static_cast<double>(run_.elapsed_ns));
       const double calling = Share(totals.function_ns, run_.elapsed_ns);
-      if (step.calls_host && totals.computing < kComputes && computing > 0.5 &&
-          computing < 1.3 && calling > 1.5) {
+      if (step.calls_host && totals.computing < kComputes && computing > kLeastBehindLock &&
+          computing < kMostBehindLock && calling > 1.5) {
         return Format(
             "{}, and its {} calls take turns: on average {:.1f} are under way and {:.1f} compute, "
             "as behind one lock (Python's, or the function's own); {}, and so could a function by "
             "slab make fewer calls",
             what, totals.parallelism, calling, computing, native);
       }
-      return Format("{}, {} at once: {}", what, totals.parallelism,
+      return Format("{}, {} at once: {}{}", what, totals.parallelism,
                     totals.computing < kComputes
                         ? "they wait for something; more num_parallel_calls would help"
-                        : "they compute all the time; more cores, or less to compute, would help");
+                        : "they compute all the time; more cores, or less to compute, would help",
+                    step.calls_host ? Format("; {}", native) : std::string());
     }
     const char* parallel = step.by_slab || step.op != "map"
                                ? ""
@@ -206,7 +210,9 @@ class Search {
 std::string StepNumbers(const Step& step) {
   const NodeTotals& totals = step.totals;
   std::string text = Format("{} rows", totals.rows);
-  if (totals.bytes > 0) text += Format(", about {}", HumanBytes(static_cast<uint64_t>(totals.bytes)));
+  if (totals.bytes > 0) {
+    text += Format(", about {}", HumanBytes(static_cast<uint64_t>(totals.bytes)));
+  }
   if (totals.failures > 0) text += Format(", {} failed", totals.failures);
   text += Format("; {} in it", HumanDuration(step.self_ns));
   if (!step.inputs.empty()) text += Format(", {} for its input", HumanDuration(step.waiting_ns));

@@ -1,6 +1,6 @@
-// RunReport: a plan with what was measured of a run (run_profile.h), what limited it, and what would
-// help: the answer to "why is my input slow". A value; as text for people, as JSON, which is read
-// again, and as a picture (SVG).
+// RunReport: a plan with what was measured of a run (run_profile.h), what limited it, and what
+// would help: the answer to "why is my input slow". A value; as text for people, as JSON, which is
+// read again, and as a picture (SVG).
 //
 // What limits a run is found from its consumer downwards. Where the consumer hardly waited, it is
 // the consumer. Else, in an operation that runs on the thread of who asks, whatever took most of

@@ -353,6 +353,7 @@ class GoldenPipelines : public DatasetTest {
                        1};
          }},
         {"prefetch", [this] { return Case{Ok(Range(9)->Prefetch(2)), 4}; }},
+        {"progress", [this] { return Case{Ok(Range(4)->Progress("train")), 2}; }},
         {"range", [this] { return Case{Range(5), 2}; }},
         {"range.of_other_numbers",
          [this] { return Case{Ok(Dataset::Range(datasets_, 9, -9, -5, DType::kFloat32)), 1}; }},

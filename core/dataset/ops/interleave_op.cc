@@ -72,7 +72,8 @@ Result<std::unique_ptr<Stage>> MakeInterleave(const Node& node, const ExecContex
   const bool tunes = calls == kAutotune;
   const int64_t most = tunes ? std::min(cycle.length, kMostTunedCalls) : calls;
   // Reads wait more than they compute, so that there may be more of them than cores.
-  const int64_t first = tunes && context.autotuner != nullptr ? std::min(most, kFirstThreads) : most;
+  const int64_t first =
+      tunes && context.autotuner != nullptr ? std::min(most, kFirstThreads) : most;
   const Parallelism parallelism{
       first, tunes, most,
       node.attributes().Bool("deterministic", context.options->deterministic())};

@@ -113,7 +113,8 @@ class ParallelInterleaveStage final : public Stage {
       if (stopped_) slab->status = Closed();
       if (slab->status.ok()) slab->status = broken_;
       if (!slab->status.ok() || Deliver(demand, slab)) break;
-      if (!std::exchange(waited, true)) all_busy = AllAreBusy();
+      // One of them may be between two datasets.
+      if (!std::exchange(waited, true)) all_busy = NumBusy() + 1 >= num_threads_.now();
       slab->status = Wait(lock, options);
       if (!slab->status.ok()) break;
     }
@@ -437,7 +438,7 @@ class ParallelInterleaveStage final : public Stage {
   }
 
   // With the mutex held.
-  bool AllAreBusy() const { return num_busy_ + (pulling_ ? 1 : 0) >= num_threads_.now(); }
+  int64_t NumBusy() const { return num_busy_ + (pulling_ ? 1 : 0); }
 
   // Ends the threads and forgets what they made.
   Status EndPass(const CallOptions& options) {
@@ -511,7 +512,7 @@ class ParallelInterleaveStage final : public Stage {
   // order that is the current slot, or what will fill it; in any order each slot with nothing
   // ready.
   Job Choose() {
-    if (AllAreBusy()) return {};
+    if (NumBusy() >= num_threads_.now()) return {};
     const bool awaits_input = deterministic_ && SlotIsEmpty();
     const bool has_room = num_ready_ + num_busy_ < horizon_ && ahead_bytes_.HasRoom();
     for (size_t i = 0; i < slots_.size(); ++i) {

@@ -85,9 +85,7 @@ class PrefetchStage final : public Stage {
     limit_ = HorizonPlus(demand.Horizon(), rows_made_ - buffered_);
     if (was_at_limit) changed_.notify_all();
     if (record_ != nullptr) record_->AddFill(buffered_, capacity_.now());
-    if (buffered_ == 0 && !ended_ && capacity_.wants_bytes() && capacity_.WasEmpty(row_bytes_)) {
-      changed_.notify_all();
-    }
+    if (buffered_ == 0 && !ended_ && capacity_.WasEmpty(row_bytes_)) changed_.notify_all();
     slab->status = WaitUntil(
         lock, changed_, environment_->clock(), options,
         [this] { return !queue_.empty() || ended_ || stopped_ || !broken_.ok(); }, node().label());

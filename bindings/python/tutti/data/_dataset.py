@@ -76,6 +76,15 @@ class Iterator:
         and the iterator stays where it was."""
         _native.iterator_restore(self._handle, state, timeout)
 
+    def explain(self, format: str = "text") -> str:
+        """The plan with what this iterator has done so far, as "text", "json" or "svg". Where the
+        dataset's `options.experimental_stats.profile` is True: of each operation its rows and about
+        their bytes, the time in it and in which it waited for its input, its function's calls and
+        whether they are callbacks, calls at once, how full its buffer was; and the bottleneck, with
+        the change that would help. What AUTOTUNE has chosen is there in any case. A restore begins
+        anew. Threads: any, while another one iterates, too."""
+        return _native.iterator_explain(self._handle, format)
+
     def close(self, timeout: Optional[float] = None) -> None:
         """Stops and joins the iterator's threads; later calls are FailedPreconditionError."""
         _native.iterator_close(self._handle, timeout)
@@ -550,9 +559,23 @@ class Dataset(Transformations, _arguments.NamesNearest):
                     name or getattr(reduce_func, "__name__", None), reason))
         return _native.dataset_reduce(self._handle, initial_state, function._handle, timeout)
 
-    def explain(self) -> str:
-        """The plan for people: one line per operation."""
-        return _native.dataset_explain(self._handle)
+    def explain(self, format: str = "text") -> str:
+        """The plan for people, one line per operation, with what the iterator that was made last
+        has measured and chosen (Iterator.explain); as "text", "json" or "svg"."""
+        if format == "text":
+            return _native.dataset_explain(self._handle)
+        return _native.dataset_explain_as(self._handle, format)
+
+    @staticmethod
+    def explain_report(report: Union[str, bytes], format: str = "text") -> str:
+        """What explain wrote as "json", in another format; InvalidArgumentError for anything else.
+
+        >>> report = tutti.data.Dataset.range(3).explain("json")
+        >>> print(tutti.data.Dataset.explain_report(report), end="")
+        range(start=0, step=1, stop=3): 3 elements of int64[]
+        """
+        data = report.encode() if isinstance(report, str) else report
+        return _native.dataset_explain_report(data, format)
 
     def serialize(self) -> bytes:
         """The definition as bytes; FailedPreconditionError for a function without a registered

@@ -52,6 +52,7 @@ _KINDS: Dict[str, type] = {
     "experimental_stats.counter_prefix": str,
     "experimental_stats.latency_all_edges": bool,
     "experimental_stats.prefix": str,
+    "experimental_stats.profile": bool,
 }
 # Other names, of options and of groups.
 _ALIASES = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
@@ -231,9 +232,12 @@ class ThreadingOptions(_Group):
 
 
 class OptimizationOptions(_Group):
-    """The options under experimental_optimization, without effect so far: the library makes none of
-    these rewritings, or makes them always. autotune_cpu_budget is a number, map_vectorization a
-    MapVectorizationOptions, all others are booleans."""
+    """The options under experimental_optimization. autotune (bool, unset is True): AUTOTUNE follows
+    what is measured, else it is a constant; autotune_buffers False: that of prefetch is one.
+    autotune_cpu_budget (int, 0 is any number): calls that AUTOTUNE chooses for one iterator in all,
+    but one for each operation. All others are without effect so far: the library makes none of
+    these rewritings, or makes them always; map_vectorization is a MapVectorizationOptions, the rest
+    are booleans."""
 
     __slots__ = ()
 
@@ -255,7 +259,7 @@ class StatsOptions(_Group):
     aggregator (StatsAggregator): where it is written; nothing is measured without one.
     latency_all_edges (bool, unset is False): every operation is measured, and not only what
     latency_stats says. prefix (str): stands with "::" before all names; counter_prefix (str) behind
-    it in those of counters.
+    it in those of counters. profile (bool, unset is False): iterators measure what explain tells.
     """
 
     __slots__ = ()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from tutti import _native
+from tutti import _arguments, _native
+from tutti._communicator import Communicator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,32 @@ class Histogram:
     max: float
     limits: List[float]
     counts: List[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class RankStatistics:
+    """What one rank brought to StatsAggregator.gather: `counters` and `histograms` by name."""
+
+    counters: Dict[str, int]
+    histograms: Dict[str, Histogram]
+
+
+@dataclasses.dataclass(frozen=True)
+class JobStatistics(RankStatistics):
+    """The sums over all ranks, and in `ranks`, in their order, what each of them brought."""
+
+    ranks: List[RankStatistics]
+
+
+def _counters(read: Dict[str, Any]) -> Dict[str, int]:
+    return {name: int(number) for name, number in read["counters"].items()}
+
+
+def _histograms(read: Dict[str, Any]) -> Dict[str, Histogram]:
+    return {name: Histogram(int(one["count"]), float(one["sum"]), float(one["min"]),
+                            float(one["max"]), np.asarray(one["limits"]).tolist(),
+                            np.asarray(one["counts"]).tolist())
+            for name, one in read["histograms"].items()}
 
 
 class StatsAggregator:
@@ -51,23 +78,33 @@ class StatsAggregator:
     def counters(self) -> Dict[str, int]:
         """Numbers by name: of what is measured as `tag` its `tag::elements`, and its
         `tag::failures`, which are no samples."""
-        found: Dict[str, Any] = _native.stats_aggregator_read(self._handle)["counters"]
-        return {name: int(number) for name, number in found.items()}
+        return _counters(_native.stats_aggregator_read(self._handle))
 
     def histograms(self) -> Dict[str, Histogram]:
         """How long elements took, by name; what stands below is included, and of several elements
         that were made at once each has its share."""
-        found: Dict[str, Any] = _native.stats_aggregator_read(self._handle)["histograms"]
-        return {name: Histogram(int(one["count"]), float(one["sum"]), float(one["min"]),
-                                float(one["max"]), np.asarray(one["limits"]).tolist(),
-                                np.asarray(one["counts"]).tolist())
-                for name, one in found.items()}
+        return _histograms(_native.stats_aggregator_read(self._handle))
 
     def to_prometheus(self) -> str:
         """All of it in the text format of Prometheus: a counter tutti_dataset_total and a histogram
         tutti_dataset_latency_seconds, with the names as the label "name"."""
         text: str = _native.stats_aggregator_to_prometheus(self._handle)
         return text
+
+    def gather(self, communicator: Communicator, timeout: Optional[float] = None) -> JobStatistics:
+        """The aggregators of all ranks of `communicator`, added up: a collective call, which every
+        rank makes with one of its own.
+
+        >>> alone, = tutti.Communicator.create_local(1)
+        >>> tutti.data.experimental.StatsAggregator().gather(alone).counters
+        {}
+        """
+        found: Dict[str, Any] = _native.stats_aggregator_gather(
+            self._handle, _arguments.handle_of("gather: communicator", communicator, Communicator),
+            timeout)
+        return JobStatistics(_counters(found), _histograms(found),
+                             [RankStatistics(_counters(one), _histograms(one))
+                              for one in found["ranks"]])
 
     def _as_options(self) -> Any:
         options = _native.data_options_create()

@@ -7,9 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.tutti.DatasetTest.numbers;
 
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
 import org.tutti.data.Options;
 import org.tutti.data.StatsAggregator;
 
@@ -67,6 +69,37 @@ class OptionsTest {
       assertNull(options.clear("experimental_stats.aggregator").statsAggregator());
       assertThrows(TuttiException.InvalidArgument.class, () -> options.set("deterministic", "a"));
       assertThrows(NullPointerException.class, () -> options.statsAggregator(null));
+    }
+  }
+
+  @Test
+  void explainTellsOfARunAndGatherOfAJob() {
+    try (StatsAggregator aggregator = new StatsAggregator()) {
+      final Dataset dataset = Dataset.range(6).latencyStats("made").batch(2).progress("read")
+                                  .withOptions(new Options().profile(true)
+                                                   .statsAggregator(aggregator));
+      final String text;
+      final String report;
+      try (DatasetIterator iterator = dataset.iterator()) {
+        while (iterator.hasNext()) {
+          iterator.next();
+        }
+        text = iterator.explain();
+        report = iterator.explain("json");
+      }
+      assertTrue(text.contains("run: 3 rows in "), text);
+      assertTrue(dataset.explain().contains("run: 3 rows in "), dataset.explain());
+      assertEquals(text,
+          Dataset.explainReport(report.getBytes(StandardCharsets.UTF_8), "text"));
+      assertTrue(dataset.explain("svg").startsWith("<svg "));
+      assertThrows(TuttiException.InvalidArgument.class, () -> dataset.explain("yaml"));
+      assertThrows(TuttiException.InvalidArgument.class,
+          () -> Dataset.explainReport(new byte[0], "text"));
+      try (Communicator alone = Communicator.createLocal(1, null).get(0)) {
+        final Value sum = aggregator.gather(alone);
+        assertEquals(6, sum.get("counters").get("made::elements").longValue());
+        assertEquals(1, sum.get("ranks").asList().size());
+      }
     }
   }
 

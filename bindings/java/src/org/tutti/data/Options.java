@@ -21,8 +21,8 @@ import org.tutti.internal.NativeObject;
  * experimental_distribute.num_devices.
  *
  * <p>experimental_stats.*, for what is measured while a dataset is read: the boolean
- * latency_all_edges, the texts prefix and counter_prefix, and the {@link StatsAggregator} for which
- * they are.
+ * latency_all_edges and profile, the texts prefix and counter_prefix, and the {@link
+ * StatsAggregator} for which they are.
  *
  * <p>autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all
  * (0: any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what has to
@@ -119,6 +119,11 @@ public final class Options extends NativeObject implements AutoCloseable {
   /** Sets experimental_stats.aggregator; clear takes it away. */
   public Options statsAggregator(StatsAggregator aggregator) {
     return change(these -> Native.data_options_set_stats_aggregator(these, aggregator));
+  }
+
+  /** Sets experimental_stats.profile: iterators measure what explain tells. */
+  public Options profile(boolean profile) {
+    return set("experimental_stats.profile", profile);
   }
 
   /** Sets experimental_stats.latency_all_edges: every operation is measured. */

@@ -1,5 +1,7 @@
 package org.tutti.data;
 
+import java.time.Duration;
+import org.tutti.Communicator;
 import org.tutti.Value;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
@@ -40,6 +42,21 @@ public final class StatsAggregator extends NativeObject implements AutoCloseable
   /** The same in the text format of Prometheus, with the names as the label "name". */
   public String toPrometheus() {
     return Bridge.text(Native.stats_aggregator_to_prometheus(this));
+  }
+
+  /**
+   * What the aggregators of all ranks have, added up: a collective call, which every rank makes
+   * with one of its own. As {@link #read}, with a third item "ranks", the list of what each rank
+   * brought.
+   */
+  public Value gather(Communicator communicator) {
+    return gather(communicator, null);
+  }
+
+  /** As above, waiting for at most {@code timeout}. */
+  public Value gather(Communicator communicator, Duration timeout) {
+    return Makers.value(
+        Box.at(Native.stats_aggregator_gather(this, communicator, Bridge.nanos(timeout))));
   }
 
   @Override
