@@ -279,6 +279,39 @@ class ChoiceTest(unittest.TestCase):
         self.native(numbers.with_options(forbidden).map(lambda x: x + 1, native=True))
 
 
+    def test_slack_and_state_outside_act(self):
+        slack = Options()
+        slack.experimental_slack = True
+        numbers = Dataset.range(6).prefetch(2)
+        self.assertIn("slack: prefetch pauses after each 1 elements",
+                      numbers.with_options(slack).explain())
+        self.assertIn("slack: without effect", Dataset.range(6).with_options(slack).explain())
+        self.assertEqual(list(numbers.with_options(slack)), list(range(6)))
+        strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        distributed = strategy.distribute_dataset(
+            Dataset.range(8).batch(4).prefetch(2).with_options(slack))
+        self.assertIn("pauses after each 2 elements", distributed.explain())
+        self.assertEqual(len(list(distributed)), 2)
+        kept = []
+        calling = Dataset.range(3).map(lambda x: kept.append(x) or x)
+        policies = tutti.data.experimental.ExternalStatePolicy
+        for policy in (policies.IGNORE, policies.WARN, policies.FAIL):
+            options = Options()
+            options.experimental_external_state_policy = policy
+            iterator = iter(calling.with_options(options))
+            if policy == policies.FAIL:
+                with self.assertRaisesRegex(errors.FailedPreconditionError, "policy is FAIL"):
+                    iterator.save()
+            else:
+                iterator.save()
+            native = Dataset.range(3).map(lambda x: x + 1).with_options(options)
+            self.assertTrue(iter(native).save() and native.serialize())
+        switched = Options()
+        switched.experimental_optimization.map_fusion = True
+        self.assertIn("map_fusion=true (without effect yet)",
+                      numbers.with_options(switched).explain())
+
+
 class TracedDatasetTest(unittest.TestCase):
     def test_a_function_that_gives_datasets_captures_its_placeholders(self):
         numbers = Dataset.range(4)
