@@ -14,8 +14,8 @@ import (
 // experimental_deterministic and experimental_threading.* are other names of deterministic and
 // threading.*. Dataset.Explain says which are kept without effect: most of
 // experimental_optimization.*. Its native_functions demands that no operation calls Go: an iterator
-// is ErrFailedPrecondition otherwise. With experimental_slack the thread of the last prefetch pauses
-// after each experimental_distribute.num_devices elements, which a strategy sets.
+// is ErrFailedPrecondition otherwise. With experimental_slack the thread of the last prefetch
+// pauses after each experimental_distribute.num_devices elements, which a strategy sets.
 //
 // autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all (0:
 // any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what has to keep

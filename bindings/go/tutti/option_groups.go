@@ -8,8 +8,8 @@ type OptionValue struct {
 	Value int64
 }
 
-// ThreadingOptions are the options under threading; 0: the library chooses. They are equal (==) when
-// the same ones are set, to the same values.
+// ThreadingOptions are the options under threading; 0: the library chooses. They are equal (==)
+// when the same ones are set, to the same values.
 type ThreadingOptions struct {
 	// MaxIntraOpParallelism is how many calls one operation makes at once.
 	MaxIntraOpParallelism OptionValue

@@ -312,9 +312,8 @@ class DatasetFunction final : public CapturingFunction {
     if (!values) {
       TUTTI_ASSIGN_OR_RETURN(const Ref<Expression> expression, Expression::Create(input_));
       TUTTI_ASSIGN_OR_RETURN(const int64_t node, expression->Parameter(0));
-      TUTTI_ASSIGN_OR_RETURN(values, MakeExpressionFunction(
-                                         *expression,
-                                         Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()), {&node, 1}));
+      const auto leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+      TUTTI_ASSIGN_OR_RETURN(values, MakeExpressionFunction(*expression, leaf, {&node, 1}));
     }
     TUTTI_ASSIGN_OR_RETURN(const FunctionDefinition definition, values->Define());
     writer.Int(values_ ? 1 : 0);

@@ -534,16 +534,17 @@ class Dataset(Transformations, _arguments.NamesNearest):
         >>> int(tutti.data.Dataset.range(5).reduce(np.int64(0), lambda total, x: total + x))
         10
         """
-        function = reduce_func
+        function: Any = reduce_func
         if not isinstance(function, Function):
             if not callable(function):
                 raise TypeError("reduce needs a function of a state and an element, not "
                                 f"an object of type {type(function).__name__}")
+            given = function
             function = _choice.of_state(
-                function, self, initial_state, native,
+                given, self, initial_state, native,
                 lambda reason: Function._callback(
-                    _state.keeping(initial_state, reduce_func), False, None,
-                    name or getattr(reduce_func, "__name__", None), reason))
+                    _state.keeping(initial_state, given), False, None,
+                    name or getattr(given, "__name__", None), reason))
         return _native.dataset_reduce(self._handle, initial_state, function._handle, timeout)
 
     def explain(self) -> str:

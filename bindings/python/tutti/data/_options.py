@@ -34,8 +34,8 @@ _OPTIMIZATIONS = (
     "apply_default_optimizations", "autotune", "autotune_buffers", "filter_fusion",
     "filter_with_random_uniform_fusion", "hoist_random_uniform", "map_and_batch_fusion",
     "map_and_filter_fusion", "map_fusion", "map_parallelization", "map_vectorization.enabled",
-    "map_vectorization.use_choose_fastest", "native_functions", "noop_elimination", "parallel_batch",
-    "reorder_data_discarding_ops", "shuffle_and_repeat_fusion")
+    "map_vectorization.use_choose_fastest", "native_functions", "noop_elimination",
+    "parallel_batch", "reorder_data_discarding_ops", "shuffle_and_repeat_fusion")
 
 # What a value of each option is.
 _KINDS: Dict[str, type] = {

@@ -33,11 +33,15 @@ def _current(placeholder: Expr) -> _Trace:
 def source(maker: str, structure: Any) -> Any:
     """The handle of a dataset that `maker` makes of a structure with placeholders; None without
     any."""
+    if maker != "range" and _Trace.current() is None:
+        return None  # a list of many numbers is not looked through
     placeholder = _placeholder_in(structure)
     if placeholder is None:
         return None
     trace = _current(placeholder)
-    return _native.expression_add_dataset(trace.handle, maker, None, _nodes(trace, structure))
+    no_input: Any = None
+    return _native.expression_add_dataset(trace.handle, maker, no_input,
+                                          _nodes(trace, structure))
 
 
 def counted(dataset: Any, maker: str, count: Expr) -> Any:

@@ -19,9 +19,9 @@ import org.tutti.internal.NativeObject;
  * experimental_optimization.autotune_cpu_budget: numbers. experimental_deterministic and
  * experimental_threading.* are other names of deterministic and threading.*. An unknown name is
  * INVALID_ARGUMENT, which names the nearest. Dataset.explain says which are kept without effect:
- * most of experimental_optimization.*. Its native_functions demands that no operation calls Java: an
- * iterator is FAILED_PRECONDITION otherwise. With experimental_slack the thread of the last prefetch
- * pauses after each experimental_distribute.num_devices elements, which a strategy sets.
+ * most of experimental_optimization.*. Its native_functions demands that no operation calls Java:
+ * an iterator is FAILED_PRECONDITION otherwise. With experimental_slack the thread of the last
+ * prefetch pauses after each experimental_distribute.num_devices elements, which a strategy sets.
  *
  * <p>experimental_stats.*, for what is measured while a dataset is read: the boolean
  * latency_all_edges, the texts prefix and counter_prefix, and the {@link StatsAggregator} for which
