@@ -112,6 +112,57 @@ TEST_F(ExpressionTest, CallsNativeFunctionsAlone) {
                "gives 1 components");
 }
 
+TEST_F(ExpressionTest, GivesDatasetsWhoseFunctionsCaptureItsNodes) {
+  const auto number = [](int64_t of) {
+    Value value;
+    EXPECT_OK(tutti_value_create_int64(of, &value));
+    return value;
+  };
+  const Value bounds[] = {number(Constant(0)), number(x_), number(Constant(1))};
+  const tutti_value *parts[] = {bounds[0], bounds[1], bounds[2]};
+  Value nodes;
+  ASSERT_OK(tutti_value_create_tuple(3, parts, &nodes));
+  Dataset inner;
+  ASSERT_OK(tutti_expression_add_dataset(trace_, nullptr, "range", nullptr, nodes, &inner));
+  Trace sum;
+  int64_t y = -1, x = -1, node = -1;
+  ASSERT_OK(tutti_expression_create(element_, &sum));
+  ASSERT_OK(tutti_expression_add_parameter(sum, 0, &y));
+  ASSERT_OK(tutti_expression_capture(sum, trace_, x_, &x));
+  const int64_t both[] = {x, y};
+  ASSERT_OK(tutti_expression_add_operation(sum, "add", 2, both, nullptr, &node));
+  Fn add;
+  ASSERT_OK(tutti_expression_create_function(sum, number(node), &add));
+  ASSERT_OK(tutti_dataset_map(&inner, add, nullptr));
+  Iterator iterator;
+  EXPECT_FAILS(tutti_iterator_create(inner, nullptr, nullptr, &iterator),
+               TUTTI_FAILED_PRECONDITION, "made of placeholders");
+  Dataset taken;
+  ASSERT_OK(tutti_expression_add_dataset(trace_, nullptr, "take", inner, number(x_), &taken));
+  Fn gives;
+  ASSERT_OK(tutti_expression_create_dataset_function(trace_, taken, &gives));
+  Dataset outer;
+  ASSERT_OK(tutti_dataset_create_range(nullptr, 0, 4, 1, nullptr, &outer));
+  ASSERT_OK(tutti_dataset_flat_map(&outer, gives, nullptr));
+  ASSERT_OK(tutti_dataset_batch(&outer, 9, nullptr));
+  ASSERT_OK(tutti_iterator_create(outer, nullptr, nullptr, &iterator));
+  Value batch;
+  ASSERT_OK(tutti_iterator_next(iterator, nullptr, &batch));
+  EXPECT_EQ(TextOf<tutti_value>(batch, tutti_value_to_string), "[1 2 3 3 4 5]");
+  Element promised;
+  ASSERT_OK(tutti_dataset_get_promised_spec(outer, &promised));
+  EXPECT_EQ(TextOf<tutti_spec>(promised, tutti_spec_to_string), "int64[?]");
+
+  EXPECT_FAILS(tutti_expression_add_dataset(trace_, nullptr, "shuffle", nullptr, nodes, &inner),
+               TUTTI_NOT_FOUND, "'shuffle'");
+  EXPECT_FAILS(tutti_expression_capture(trace_, trace_, x_, &x), TUTTI_INVALID_ARGUMENT, "own");
+  Trace third;
+  ASSERT_OK(tutti_expression_create(element_, &third));
+  EXPECT_FAILS(tutti_expression_capture(sum, third, 0, &x), TUTTI_INVALID_ARGUMENT, "another");
+  EXPECT_FAILS(tutti_expression_create_dataset_function(third, inner, &gives),
+               TUTTI_INVALID_ARGUMENT, "another traced function");
+}
+
 TEST_F(ExpressionTest, RefusesWhatDoesNotFit) {
   int64_t node = -1;
   EXPECT_FAILS(tutti_expression_add_operation(trace_, "plus", 1, &x_, nullptr, &node),

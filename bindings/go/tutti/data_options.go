@@ -12,9 +12,10 @@ import (
 // experimental_optimization.autotune_cpu_budget; of experimental_stats the boolean
 // latency_all_edges and profile, the texts prefix and counter_prefix, and the StatsAggregator.
 // experimental_deterministic and experimental_threading.* are other names of deterministic and
-// threading.*. Without effect so far, but kept: experimental_slack,
-// experimental_external_state_policy, experimental_optimization.*,
-// experimental_distribute.num_devices.
+// threading.*. Dataset.Explain says which are kept without effect: most of
+// experimental_optimization.*. Its native_functions demands that no operation calls Go: an iterator
+// is ErrFailedPrecondition otherwise. With experimental_slack the thread of the last prefetch
+// pauses after each experimental_distribute.num_devices elements, which a strategy sets.
 //
 // autotune.ram_budget is how many bytes of elements the buffers of one iterator may hold in all (0:
 // any number). Beyond it prefetch, parallel maps and parallel interleaves wait; what has to keep
@@ -52,7 +53,8 @@ const (
 )
 
 // ExternalStatePolicy says what becomes of state outside of a dataset that is saved; a value of the
-// option experimental_external_state_policy. Without effect so far: such state is always an error.
+// option experimental_external_state_policy. Functions of the program's may have such state. Unset:
+// nothing is said of it.
 type ExternalStatePolicy int64
 
 // The policies: it is thrown away with a warning or without one, or to save it is an error.

@@ -60,6 +60,74 @@ func TestOptionsAreEqualWhenTheSameAreSet(t *testing.T) {
 	wants(t, one.Clear("determinstic"), ErrInvalidArgument)
 }
 
+func TestGroupsOfOptionsAreEqualWhenTheSameAreSet(t *testing.T) {
+	options := must[*DataOptions](t)(NewDataOptions())
+	threading := ThreadingOptions{PrivateThreadpoolSize: OptionValue{true, 2}}
+	optimization := OptimizationOptions{"map_fusion": 1, "autotune_cpu_budget": 3}
+	for _, err := range []error{options.SetThreading(threading),
+		options.SetOptimization(optimization)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if must[ThreadingOptions](t)(options.Threading()) != threading ||
+		threading == (ThreadingOptions{}) {
+		t.Fatal(options)
+	}
+	found := must[OptimizationOptions](t)(options.Optimization())
+	if !found.Equal(optimization) || found.Equal(OptimizationOptions{"map_fusion": 1}) ||
+		found.Equal(OptimizationOptions{"map_fusion": 0, "autotune_cpu_budget": 3}) {
+		t.Fatal(found)
+	}
+	text, err := Range(0, 3, 1).WithOptions(options).Explain()
+	if err != nil || !strings.Contains(text, "map_fusion=true (without effect yet)") {
+		t.Fatal(text, err)
+	}
+	wants(t, options.SetOptimization(OptimizationOptions{"no_such": 1}), ErrInvalidArgument)
+	if err := options.SetOptimization(nil); err != nil {
+		t.Fatal(err)
+	}
+	if found := must[OptimizationOptions](t)(options.Optimization()); len(found) != 0 {
+		t.Fatal(found)
+	}
+}
+
+func TestNativeFunctionsAreDemandedAndStateOutsideIsAnError(t *testing.T) {
+	with := func(dataset *Dataset, set func(options *DataOptions) error) *Dataset {
+		options := must[*DataOptions](t)(NewDataOptions())
+		if err := set(options); err != nil {
+			t.Fatal(err)
+		}
+		return dataset.WithOptions(options)
+	}
+	called := Range(0, 3, 1).Map(func(x Value) (Value, error) { return x, nil })
+	demand := func(options *DataOptions) error {
+		return options.SetBool("experimental_optimization.native_functions", true)
+	}
+	_, err := with(called, demand).Iterator(context.Background())
+	wants(t, err, ErrFailedPrecondition)
+	native := Range(0, 3, 1).MapExpr(func(x Expr) Expr { return x.Plus(1) })
+	if got := integers(t, with(native, demand)); len(got) != 3 || got[2] != 3 {
+		t.Fatal(got)
+	}
+	for policy, code := range map[ExternalStatePolicy]error{
+		ExternalStateFail: ErrFailedPrecondition, ExternalStateIgnore: nil} {
+		iterator := must[*Iterator](t)(with(called, func(options *DataOptions) error {
+			return options.SetInt("experimental_external_state_policy", int64(policy))
+		}).Iterator(context.Background()))
+		if _, err := iterator.Save(context.Background()); !errors.Is(err, code) {
+			t.Fatal(policy, err)
+		}
+		iterator.Close()
+	}
+	text, err := with(Range(0, 3, 1).Prefetch(2), func(options *DataOptions) error {
+		return options.SetBool("experimental_slack", true)
+	}).Explain()
+	if err != nil || !strings.Contains(text, "pauses after each 1") {
+		t.Fatal(text, err)
+	}
+}
+
 func TestWhatIsSetThroughADatasetsOptionsCounts(t *testing.T) {
 	dataset := Range(0, 3, 1)
 	options := must[*DataOptions](t)(dataset.Options())

@@ -6,8 +6,8 @@ import (
 	"tutti.dev/tutti/internal/native"
 )
 
-// Dataset is a dataset of x, for what the functions of FlatMapExpr and InterleaveExpr give: maker is
-// "range" of the tuple of start, stop and step, "from_tensors" or "from_tensor_slices" of any
+// Dataset is a dataset of x, for what the functions of FlatMapExpr and InterleaveExpr give: maker
+// is "range" of the tuple of start, stop and step, "from_tensors" or "from_tensor_slices" of any
 // structure. It has elements only in what such a function gives (ErrFailedPrecondition).
 // ErrNotFound names the makers.
 func (x Expr) Dataset(maker string) *Dataset { return x.made(maker, 0) }
@@ -56,8 +56,8 @@ func (x Expr) Range() *Dataset {
 func (x Expr) Slices() *Dataset { return x.Dataset("from_tensor_slices") }
 
 // DatasetExpressionOf is the native function that gives the dataset that fn gives for a placeholder
-// of an element, for FlatMapWith and InterleaveWith. The functions of MapExpr and its like inside of
-// fn use its placeholders as they use their own; where three stand inside of one another, the
+// of an element, for FlatMapWith and InterleaveWith. The functions of MapExpr and its like inside
+// of fn use its placeholders as they use their own; where three stand inside of one another, the
 // innermost uses those of its neighbour.
 func DatasetExpressionOf(fn func(element Expr) *Dataset, element *Spec) *Function {
 	if fn == nil || element == nil {
@@ -92,13 +92,13 @@ func (d *Dataset) tracedDataset(fn func(element Expr) *Dataset, options []Option
 	return with(d, function, options...)
 }
 
-// FlatMapExpr gives the elements of the datasets that fn gives, one after the other, natively: fn is
-// called once, with a placeholder, and Expr.Dataset makes datasets of it.
+// FlatMapExpr gives the elements of the datasets that fn gives, one after the other, natively: fn
+// is called once, with a placeholder, and Expr.Dataset makes datasets of it.
 func (d *Dataset) FlatMapExpr(fn func(element Expr) *Dataset, options ...Option) *Dataset {
 	return d.tracedDataset(fn, options, (*Dataset).FlatMapWith)
 }
 
-// InterleaveExpr gives the elements of the datasets that fn gives in turn, natively: see FlatMapExpr.
+// InterleaveExpr gives the elements of the datasets that fn gives in turn, as FlatMapExpr does.
 func (d *Dataset) InterleaveExpr(fn func(element Expr) *Dataset, options ...Option) *Dataset {
 	return d.tracedDataset(fn, options, (*Dataset).InterleaveWith)
 }

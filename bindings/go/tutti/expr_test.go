@@ -84,6 +84,52 @@ func TestExpressionsOfBytes(t *testing.T) {
 	}
 }
 
+func TestFunctionsThatGiveDatasetsCapturePlaceholders(t *testing.T) {
+	numbers := Range(0, 4, 1)
+	var kept *Dataset
+	sums := numbers.FlatMapExpr(func(x Expr) *Dataset {
+		kept = x.Range()
+		return kept.MapExpr(func(y Expr) Expr { return y.Plus(x) })
+	})
+	if got := integers(t, sums); !reflect.DeepEqual(got, []int64{1, 2, 3, 3, 4, 5}) {
+		t.Error(got)
+	}
+	if text, err := sums.Explain(); err != nil || !strings.Contains(text, "native range -> map") {
+		t.Error(text, err)
+	}
+	if _, err := kept.Iterator(context.Background()); !errors.Is(err, ErrFailedPrecondition) {
+		t.Error(err)
+	}
+	repeated := numbers.InterleaveExpr(func(x Expr) *Dataset {
+		return x.Counted("repeat", x.Dataset("from_tensors"))
+	})
+	if got := integers(t, repeated); !reflect.DeepEqual(got, []int64{1, 2, 3, 2, 3, 3}) {
+		t.Error(got)
+	}
+	rows := Range(0, 4, 1).Batch(2).FlatMapExpr(func(x Expr) *Dataset { return x.Slices() })
+	if got := integers(t, rows); !reflect.DeepEqual(got, []int64{0, 1, 2, 3}) {
+		t.Error(got)
+	}
+	wrong := numbers.FlatMapExpr(func(x Expr) *Dataset { return x.Dataset("shuffle") })
+	if err := wrong.Err(); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+	if err := numbers.FlatMapExpr(nil).Err(); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	spec, err := numbers.PromisedSpec()
+	if err != nil || spec.String() != "int64[]" {
+		t.Error(spec, err)
+	}
+	called := numbers.Map(func(x Value) (Value, error) { return x, nil })
+	if spec, err := called.PromisedSpec(); spec != nil || err != nil {
+		t.Error(spec, err)
+	}
+	if text, err := called.Explain(); err != nil || !strings.Contains(text, "a function of Go's") {
+		t.Error(text, err)
+	}
+}
+
 func TestExpressionsThatDoNotFitAreErrors(t *testing.T) {
 	var kept Expr
 	for _, wrong := range []struct {

@@ -42,7 +42,8 @@ class ChoiceTest(unittest.TestCase):
                 lambda x: x * x, lambda x: x + 1, lambda x: k - x, lambda x: x // 3 + x % 4,
                 lambda x: x / 4, lambda x: (x > 0) & (x < 3), lambda x: np.where(x > 0, x, -x),
                 lambda x: np.minimum(x, 2) ** 2, lambda x: (x, {"a": x * two, "b": 1}),
-                lambda x: x if k else -x, lambda x, by=5: x * by, lambda x: x.astype(np.float32) / np.float32(3),
+                lambda x: x if k else -x, lambda x, by=5: x * by,
+                lambda x: x.astype(np.float32) / np.float32(3),
                 lambda x: np.abs(x) << 2, lambda x: (x, x + 0)[1], lambda x: np.int64(7) + x):
             mapped = numbers.map(function)
             self.native(mapped)
@@ -56,7 +57,8 @@ class ChoiceTest(unittest.TestCase):
         for function in (lambda x: x * 2 + 1, lambda x: x[0] - x[-1], lambda x: x.max(axis=1),
                          lambda x: np.stack([x, x]), lambda x: x.reshape(-1)[1:4],
                          lambda x: np.sqrt(x), lambda x: np.clip(x, 3, 9), lambda x: x.T,
-                         lambda x: (x - 2) / np.float32(3), lambda x: np.concatenate((x, x), axis=1)):
+                         lambda x: (x - 2) / np.float32(3),
+                         lambda x: np.concatenate((x, x), axis=1)):
             mapped = rows.map(function)
             self.native(mapped)
             for ours, theirs in zip(mapped, rows.map(function, native=False)):
@@ -154,7 +156,7 @@ class ChoiceTest(unittest.TestCase):
                 (lambda x: str(x), "str"), (lambda x: type(x)(3), "type"),
                 (lambda x: [x, x], "list"), (lambda x: x if x > 1 else -x, "if, while"),
                 (lambda x: float(x), "float"), (lambda x: x.item(), "item"),
-                (lambda x: x.tofile("/nowhere"), "tofile"), (lambda x: isinstance(x, int), "isinst"),
+                (lambda x: x.tofile("/nowhere"), "tofile"), (lambda x: isinstance(x, int), "isin"),
                 (lambda x: None, "NoneType"), (lambda x: "text", "str")):
             mapped = numbers.map(function)
             self.callback(mapped, f"({reason})")
@@ -215,8 +217,10 @@ class ChoiceTest(unittest.TestCase):
                 (numbers, lambda x: 6 // x, "// is by"), (numbers, lambda x: 6 % x, "% is by"),
                 (numbers, lambda x: x / x, "/ of integers"), (numbers, lambda x: x // 0, "//"),
                 (numbers, lambda x: 2 ** x, "\\*\\* is by"), (numbers, lambda x: x ** -1, "\\*\\*"),
-                (numbers, lambda x: x << 64, "<<"), (narrow, lambda x: x + (1 << 40), "1099511627776"),
-                (floats, lambda x: np.exp(x), "exp may differ"), (floats, lambda x: x ** 2, "power"),
+                (numbers, lambda x: x << 64, "<<"),
+                (narrow, lambda x: x + (1 << 40), "1099511627776"),
+                (floats, lambda x: np.exp(x), "exp may differ"),
+                (floats, lambda x: x ** 2, "power"),
                 (floats.batch(2), lambda x: x.sum(), "sum may differ"),
                 (floats, lambda x: x.astype(np.int64), "a float is cast"),
                 (floats.batch(2), lambda x: x[5], "not known"),
@@ -277,6 +281,39 @@ class ChoiceTest(unittest.TestCase):
         self.callback(mapped, f"the option {OPTION} is False")
         self.assertEqual(list(mapped), [1, 2, 3])
         self.native(numbers.with_options(forbidden).map(lambda x: x + 1, native=True))
+
+
+    def test_slack_and_state_outside_act(self):
+        slack = Options()
+        slack.experimental_slack = True
+        numbers = Dataset.range(6).prefetch(2)
+        self.assertIn("slack: prefetch pauses after each 1 elements",
+                      numbers.with_options(slack).explain())
+        self.assertIn("slack: without effect", Dataset.range(6).with_options(slack).explain())
+        self.assertEqual(list(numbers.with_options(slack)), list(range(6)))
+        strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        distributed = strategy.distribute_dataset(
+            Dataset.range(8).batch(4).prefetch(2).with_options(slack))
+        self.assertIn("pauses after each 2 elements", distributed.explain())
+        self.assertEqual(len(list(distributed)), 2)
+        kept = []
+        calling = Dataset.range(3).map(lambda x: kept.append(x) or x)
+        policies = tutti.data.experimental.ExternalStatePolicy
+        for policy in (policies.IGNORE, policies.WARN, policies.FAIL):
+            options = Options()
+            options.experimental_external_state_policy = policy
+            iterator = iter(calling.with_options(options))
+            if policy == policies.FAIL:
+                with self.assertRaisesRegex(errors.FailedPreconditionError, "policy is FAIL"):
+                    iterator.save()
+            else:
+                iterator.save()
+            native = Dataset.range(3).map(lambda x: x + 1).with_options(options)
+            self.assertTrue(iter(native).save() and native.serialize())
+        switched = Options()
+        switched.experimental_optimization.map_fusion = True
+        self.assertIn("map_fusion=true (without effect yet)",
+                      numbers.with_options(switched).explain())
 
 
 class TracedDatasetTest(unittest.TestCase):

@@ -540,7 +540,7 @@ class TransformationTest(unittest.TestCase):
         with self.assertRaises(KeyError):
             tutti.data.registered_function("dataset_test.double")
         with self.assertRaises(errors.FailedPreconditionError):
-            Dataset.range(3).map(lambda x: x).serialize()
+            Dataset.range(3).map(lambda x: x, native=False).serialize()
 
     def test_a_plan_can_be_read(self):
         self.assertIn("batch", Dataset.range(8).batch(3).explain())

@@ -197,7 +197,7 @@ class ValuesTest(unittest.TestCase):
                              (3.0, np.float64)):
             tensor = tutti.Tensor(value, dtype=dtype)
             self.assertTrue(pickle.loads(pickle.dumps(tensor)).equal(tensor))
-        mapped = dataset.map(lambda x: x)
+        mapped = dataset.map(lambda x: x, native=False)
         with self.assertRaises(errors.FailedPreconditionError):
             pickle.dumps(mapped)
         self.assertIs(copy.deepcopy(mapped), mapped)

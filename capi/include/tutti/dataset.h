@@ -633,7 +633,7 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * buffers are. tutti_iterator_explain has what was chosen.
  *
  * Booleans: deterministic (true), experimental_slack (false). Integers:
- * experimental_external_state_policy (WARN 0, the default, IGNORE 1, FAIL 2),
+ * experimental_external_state_policy (WARN 0, IGNORE 1, FAIL 2; unset: as IGNORE),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
  * experimental_distribute.auto_shard_policy (OFF -1, AUTO 0, FILE 1, DATA 2, HINT 3),
  * experimental_distribute.num_devices. Under experimental_optimization booleans:
@@ -647,9 +647,15 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * <tutti/stats_aggregator.h> has these, and the aggregator that they are for.
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
- * threading.*. Kept, merged and saved, and without effect: experimental_slack,
- * experimental_external_state_policy, experimental_optimization.* but for what begins with
- * autotune, and experimental_distribute.num_devices. */
+ * threading.*. With experimental_slack the thread of the last prefetch pauses after each
+ * experimental_distribute.num_devices elements (unset: 1; a strategy sets it to its replicas in this
+ * process) for a fifth of the time that the last one lay ready. The policy for external state is
+ * asked where an operation calls a function of the program's and the dataset is serialised or an
+ * iterator over it is saved: under WARN the log says that its state is left out, under FAIL it is
+ * FAILED_PRECONDITION. experimental_optimization.native_functions, a boolean, demands that no
+ * operation calls one: an iterator is FAILED_PRECONDITION otherwise; false is for languages that make
+ * expressions of functions. Kept, merged and saved, and without effect, which tutti_dataset_explain
+ * says: the others of experimental_optimization but for what begins with autotune. */
 
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_create(tutti_data_options **out_options);

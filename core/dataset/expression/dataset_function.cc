@@ -22,6 +22,7 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kDatasetFunctionVersion = 1;
+constexpr int kMostInsideOfOneAnother = 64;  // in a definition
 constexpr std::array<std::string_view, 3> kSourceMakers = {"range", "from_tensors",
                                                            "from_tensor_slices"};
 constexpr std::array<std::string_view, 3> kCountMakers = {"repeat", "take", "skip"};
@@ -145,6 +146,10 @@ class Filling final : public GraphRewrite {
 
   Result<int64_t> IntAt(const Node& node, int64_t place) const {
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> value, ValueAt(node, place));
+    if (value->rank() != 0 || !IsInteger(value->dtype())) {
+      return InvalidArgument("{}: expected an integer scalar, found {}", MakerOf(node),
+                             value->SpecString());
+    }
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> number, Cast(*value, DType::kInt64));
     return number->item<int64_t>();
   }
@@ -307,9 +312,8 @@ class DatasetFunction final : public CapturingFunction {
     if (!values) {
       TUTTI_ASSIGN_OR_RETURN(const Ref<Expression> expression, Expression::Create(input_));
       TUTTI_ASSIGN_OR_RETURN(const int64_t node, expression->Parameter(0));
-      TUTTI_ASSIGN_OR_RETURN(values, MakeExpressionFunction(
-                                         *expression,
-                                         Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()), {&node, 1}));
+      const auto leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+      TUTTI_ASSIGN_OR_RETURN(values, MakeExpressionFunction(*expression, leaf, {&node, 1}));
     }
     TUTTI_ASSIGN_OR_RETURN(const FunctionDefinition definition, values->Define());
     writer.Int(values_ ? 1 : 0);
@@ -450,6 +454,10 @@ Result<Ref<Function>> MakeDatasetFunction(const Ref<Expression>& expression,
 
 Result<Ref<Function>> ReadDatasetFunction(const Ref<DatasetEnvironment>& environment,
                                           std::string_view payload, int depth) {
+  if (depth > kMostInsideOfOneAnother) {
+    return InvalidArgument("deserialize: more than {} functions that give datasets stand inside of "
+                           "one another", kMostInsideOfOneAnother);
+  }
   StateReader reader(payload);
   reader.Section(kDatasetFunctionKind);
   const int64_t version = reader.Int();

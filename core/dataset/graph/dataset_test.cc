@@ -111,6 +111,42 @@ TEST_F(Definition, OptionsHaveOtherNamesAndCanBeCleared) {
               HasSubstr("did you mean 'experimental_deterministic'?"));
 }
 
+TEST_F(Definition, OptionsSayWhatBecomesOfFunctionsOfTheHost) {
+  const Ref<TestFunction> function = MakeFunction(
+      [](Context&, const Value& in, void*) -> Result<Ref<Value>> { return Number(NumberIn(in)); },
+      {.spec = Int64Scalar()});
+  const Ref<Dataset> called = Ok(Range(3)->Map(function));
+  const auto with = [&](std::string_view key, int64_t value) {
+    DatasetOptions options;
+    EXPECT_TRUE(options.SetInt(key, value).ok() || options.SetBool(key, value != 0).ok());
+    return Ok(called->WithOptions(options));
+  };
+  const char* const policy = "experimental_external_state_policy";
+  EXPECT_TRUE(Iterate(with(policy, 1))->Save(WithinReason()).ok());
+  const Status failed = Iterate(with(policy, 2))->Save(WithinReason()).status();
+  EXPECT_EQ(failed.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(failed.message()),
+              AllOf(HasSubstr("save: map calls the host's"), HasSubstr("is FAIL")));
+  EXPECT_THAT(std::string(with(policy, 2)->Serialize().status().message()),
+              HasSubstr("serialize: map calls the host's"));
+  const Ref<Iterator> warned = Iterate(with(policy, 0));
+  EXPECT_TRUE(warned->Save(WithinReason()).ok());
+
+  const char* const native = "experimental_optimization.native_functions";
+  const Status refused = Iterator::Create(with(native, 1), {}, WithinReason()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("demands that no operation calls"));
+  EXPECT_THAT(Numbers(with(native, 0)), ElementsAre(0, 1, 2));
+
+  DatasetOptions slack;
+  ASSERT_TRUE(slack.SetBool("experimental_slack", true).ok());
+  EXPECT_THAT(Ok(called->WithOptions(slack))->Explain(), HasSubstr("slack: without effect"));
+  ASSERT_TRUE(slack.SetInt("experimental_distribute.num_devices", 2).ok());
+  const Ref<Dataset> ahead = Ok(Ok(Ok(called->Prefetch(4))->Take(3))->WithOptions(slack));
+  EXPECT_THAT(ahead->Explain(), HasSubstr("slack: prefetch pauses after each 2 elements"));
+  EXPECT_THAT(Numbers(ahead), ElementsAre(0, 1, 2));
+}
+
 TEST_F(Definition, ReplacedOptionsAreThoseAndNoOthers) {
   DatasetOptions first;
   DatasetOptions second;

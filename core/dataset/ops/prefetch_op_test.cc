@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -67,6 +68,47 @@ TEST_F(Prefetch, MakesElementsAheadAndNoMoreThanItsBuffer) {
   gate.AwaitCalls(5);
   ASSERT_TRUE(iterator->Close(CallOptions()).ok());
   EXPECT_EQ(gate.calls, 5);
+}
+
+// When function calls began, and a consumer that lets what is ready lie.
+TEST_F(Prefetch, PausesAfterAStepForAPartOfTheTimeThatItsLastElementLayReady) {
+  struct Times {
+    std::mutex mutex;
+    std::vector<int64_t> begun_ns;
+  } times;
+  const Ref<TestFunction> noted = MakeFunction(
+      [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+        auto* times = static_cast<Times*>(data);
+        std::lock_guard lock(times->mutex);
+        times->begun_ns.push_back(RealClock().NowNs());
+        return Number(NumberIn(in));
+      },
+      {.data = &times, .spec = Int64Scalar()});
+  DatasetOptions options;
+  ASSERT_TRUE(options.SetBool("experimental_slack", true).ok());
+  ASSERT_TRUE(options.SetInt("experimental_distribute.num_devices", 2).ok());
+  const Ref<Dataset> dataset = Ok(Ok(Range(9)->Map(noted))->Prefetch(2));
+  const Ref<Iterator> iterator = Iterate(Ok(dataset->WithOptions(options)));
+  EXPECT_EQ(Next(*iterator), "0");
+  const auto begun = [&](size_t count) {
+    while (true) {
+      {
+        std::lock_guard lock(times.mutex);
+        if (times.begun_ns.size() >= count) return times.begun_ns[count - 1];
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  begun(3);  // the second element of the first step lies ready
+  const int64_t lies_ns = 50 * kMillisecondNs;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(lies_ns));
+  EXPECT_EQ(Next(*iterator), "1");
+  // The fourth ends the second step, and the fifth begins after a pause.
+  EXPECT_EQ(Next(*iterator), "2");
+  EXPECT_EQ(Next(*iterator), "3");
+  EXPECT_GE(begun(5) - begun(4), lies_ns / 5);
+  EXPECT_EQ(Next(*iterator), "4");
+  ASSERT_TRUE(iterator->Close(CallOptions()).ok());
 }
 
 TEST_F(Prefetch, StartsANewPassForEachRepetition) {

@@ -8,6 +8,7 @@
 
 #include "specs.h"
 #include "strategies.h"
+#include "traced.h"
 
 namespace conformance {
 namespace {
@@ -499,6 +500,7 @@ tutti_callback StoredCallback(Body body) {
 }
 
 Function NamedFunction(const Json &op, const Spec &input) {
+  if (Function traced = TracedFunction(op, input)) return traced;
   Named named = Find(op, input);
   const std::string fingerprint =
       op.at("fn").get<std::string>() + " " + op.value("arg", Json()).dump();

@@ -17,6 +17,7 @@
 #include "cases.h"
 #include "handles.h"
 #include "record_files.h"
+#include "traced.h"
 
 namespace conformance {
 namespace {
@@ -71,7 +72,8 @@ int RunAll(const std::filesystem::path &folder) {
   Check(tutti_runtime_shutdown(nullptr, nullptr));
   std::printf("conformance C++: %d passed, %d not covered, %d failed\n", passed, not_covered,
               failed);
-  return failed != 0 || passed == 0;
+  if (TracesFunctions()) std::printf("%d functions as expressions\n", TracedFunctions());
+  return failed != 0 || passed == 0 || (TracesFunctions() && TracedFunctions() == 0);
 }
 
 }  // namespace

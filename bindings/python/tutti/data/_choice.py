@@ -8,7 +8,7 @@ from typing import Any, Callable, FrozenSet, Optional
 from tutti import _native
 from tutti._specs import TensorSpec
 from tutti.data import _effects, _expression
-from tutti.data._function import Function
+from tutti.data._function import Function, gives_a_dataset_now
 
 _OPTION = "experimental_optimization.native_functions"
 
@@ -64,6 +64,8 @@ def choose(function: Any, dataset: Any, what: str, native: Optional[bool], spec:
         return callback("native=False")
     if by_option is not None:
         return callback(f"the option {_OPTION} is False")
+    if why_not is None and gives_a_dataset_now():
+        why_not = "it is made anew for each element of another dataset"
     if why_not is not None:
         return callback(why_not)
     try:
@@ -114,7 +116,14 @@ def of_datasets(function: Any, dataset: Any, what: str, native: Optional[bool],
     return choose(
         function, dataset, what, native, lambda: _native.dataset_promised_spec(dataset._handle),
         lambda given: None if hasattr(given, "_handle") else "it gives no dataset",
-        lambda reason: Function._callback(function, False, None, name, reason))
+        lambda reason: Function._callback(function, False, None, name, reason, True))
+
+
+def of_windows(function: Any, name: Optional[str] = None) -> Function:
+    """The function that gives a dataset for a key and a window, which is no tensor."""
+    if isinstance(function, Function):
+        return function
+    return Function._callback(function, False, None, name, "it gets a dataset", True)
 
 
 def of_state(function: Any, dataset: Any, initial_state: Any, native: Optional[bool],

@@ -212,9 +212,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         if not 1 <= len(args) <= 3:
             raise errors.InvalidTypeError(f"range takes 1 to 3 numbers, not {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        placeholder = _traced_datasets.placeholder_in(args)
-        if placeholder is not None and output_type is None:
-            return Dataset._of(_traced_datasets.source("range", (start, stop, step), placeholder))
+        traced = _traced_datasets.source("range", (start, stop, step))
+        if traced is not None and output_type is None:
+            return Dataset._of(traced)
         dtype = 0 if output_type is None else _dtypes.number_of(output_type)
         return Dataset._of(_native.dataset_range(start, stop, step, dtype, name))
 
@@ -222,10 +222,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
     def from_tensors(tensors: Any, name: Optional[str] = None) -> "Dataset":
         """One element, `tensors`, of which Python's own numbers and lists of them become int32 and
         float32 as in a Tensor. Arrays are not copied: do not write to them afterwards."""
-        placeholder = _traced_datasets.placeholder_in(tensors)
-        if placeholder is not None:
-            return Dataset._of(_traced_datasets.source("from_tensors", tensors, placeholder))
-        return Dataset._of(_native.dataset_from_tensors(tensors, name))
+        traced = _traced_datasets.source("from_tensors", tensors)
+        return Dataset._of(traced or _native.dataset_from_tensors(tensors, name))
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Optional[str] = None) -> "Dataset":
@@ -236,10 +234,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
         >>> [(row["x"].tolist(), int(row["y"])) for row in rows]
         [([1, 2], 5), ([3, 4], 6)]
         """
-        placeholder = _traced_datasets.placeholder_in(tensors)
-        if placeholder is not None:
-            return Dataset._of(_traced_datasets.source("from_tensor_slices", tensors, placeholder))
-        return Dataset._of(_native.dataset_from_tensor_slices(tensors, name))
+        traced = _traced_datasets.source("from_tensor_slices", tensors)
+        return Dataset._of(traced or _native.dataset_from_tensor_slices(tensors, name))
 
     @staticmethod
     def from_generator(generator: Callable[..., Any], output_types: Any = None,
@@ -399,7 +395,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
             sizes = function_of(window_size_func, False, None, name)._handle
         return self._of(_native.dataset_group_by_window(
             self._handle, _choice.of_key(key_func, self, "group_by_window", None, name)._handle,
-            function_of(reduce_func, False, None, name)._handle, window_size, sizes, name))
+            _choice.of_windows(reduce_func, name)._handle, window_size, sizes, name))
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Optional[bool] = None,
@@ -547,16 +543,17 @@ class Dataset(Transformations, _arguments.NamesNearest):
         >>> int(tutti.data.Dataset.range(5).reduce(np.int64(0), lambda total, x: total + x))
         10
         """
-        function = reduce_func
+        function: Any = reduce_func
         if not isinstance(function, Function):
             if not callable(function):
                 raise TypeError("reduce needs a function of a state and an element, not "
                                 f"an object of type {type(function).__name__}")
+            given = function
             function = _choice.of_state(
-                function, self, initial_state, native,
+                given, self, initial_state, native,
                 lambda reason: Function._callback(
-                    _state.keeping(initial_state, reduce_func), False, None,
-                    name or getattr(reduce_func, "__name__", None), reason))
+                    _state.keeping(initial_state, given), False, None,
+                    name or getattr(given, "__name__", None), reason))
         return _native.dataset_reduce(self._handle, initial_state, function._handle, timeout)
 
     def explain(self, format: str = "text") -> str:

@@ -124,8 +124,9 @@ def _global(function: Any, name: str) -> Any:
     if isinstance(value, types.ModuleType):
         if _name_of(value) is not None:
             return value
-    elif value is tutti.data.Dataset or _is_reader(value) or _is_numpys(name, value) and not isinstance(
-            value, (int, float, type(None))):
+    elif value is tutti.data.Dataset or _is_reader(value):
+        return value
+    elif _is_numpys(name, value) and not isinstance(value, (int, float, type(None))):
         return value
     raise Effect(f"it reads the global {name}, which may change")
 

@@ -32,8 +32,8 @@ _running = threading.local()  # .traces: of this thread, the innermost last
 
 
 class _Trace:
-    """The nodes of one trace, which lives as long as the call of the function, on its thread. Inside
-    of the function another one may be traced, which captures its placeholders."""
+    """The nodes of one trace, which lives as long as the call of the function, on its thread.
+    Inside of the function another one may be traced, which captures its placeholders."""
 
     def __init__(self, spec: Any, strict: bool = False):
         self.strict = strict  # nothing may differ from what the callback would give
@@ -544,7 +544,7 @@ def _traced(function: Callable[..., Any], element_spec: Any,
         element = _placeholders(trace, element_spec, iter(range(1 << 62)))
         plain = type(element) is tuple
         result = function(*element) if plain else function(element)
-        handle = getattr(result, "_handle", None)
+        handle: Any = getattr(result, "_handle", None)
         gives_dataset = isinstance(handle, _native.tutti_dataset)
         if fits is not None:
             if not gives_dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, Sequence
 
@@ -10,6 +11,26 @@ import numpy as np
 from tutti import _arguments, _dtypes, _native, errors
 from tutti._tensor import Tensor
 from tutti.data import _code
+
+
+_calls = threading.local()  # .depth: of functions that give datasets, on this thread
+
+
+def gives_a_dataset_now() -> bool:
+    """Whether a function that gives datasets is being called for an element: what is made then is
+    made for each, and nothing is traced for it unasked."""
+    return getattr(_calls, "depth", 0) > 0
+
+
+def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*element: Any) -> Any:
+        _calls.depth = getattr(_calls, "depth", 0) + 1
+        try:
+            return function(*element)
+        finally:
+            _calls.depth -= 1
+
+    return called
 
 
 class Function:
@@ -29,22 +50,23 @@ class Function:
         self._create(function, slab, output_signature, name, "it was made a Function")
 
     def _create(self, function: Callable[..., Any], slab: bool, output_signature: Any,
-                name: Optional[str], reason: str) -> None:
+                name: Optional[str], reason: str, gives_datasets: bool = False) -> None:
         self._handle = _native.function_create(
-            function, name or getattr(function, "__name__", None), _code.fingerprint(function),
+            _noting(function) if gives_datasets and callable(function) else function,
+            name or getattr(function, "__name__", None), _code.fingerprint(function),
             output_signature, slab, reason)
         self._features: Optional[Sequence[str]] = None
 
     @classmethod
     def _callback(cls, function: Callable[..., Any], slab: bool, output_signature: Any,
-                  name: Optional[str], reason: str) -> Function:
+                  name: Optional[str], reason: str, gives_datasets: bool = False) -> Function:
         from tutti.data import _expression
 
         if _expression._Trace.current() is not None:
             raise errors.FailedPreconditionError(
                 f"a function inside of one that is traced stays a callback: {reason}")
         made = cls.__new__(cls)
-        made._create(function, slab, output_signature, name, reason)
+        made._create(function, slab, output_signature, name, reason, gives_datasets)
         return made
 
     @classmethod

@@ -91,7 +91,7 @@ def check(name: str, inputs: Sequence[Any], result: Any, numbers: Sequence[int])
                 np.all((np.asarray(inputs[1]) >= -place) & (np.asarray(inputs[1]) < place)))):
             raise Differs("an index may be out of range")
     elif name not in _MOVES and hasattr(np, name):
-        function = {"where": np.where, "divide": np.true_divide}.get(name, getattr(np, name))
+        function: Any = {"where": np.where, "divide": np.true_divide}.get(name, getattr(np, name))
         if name in ("stack", "concatenate"):
             check_dtype(lambda *parts: function(parts), inputs, dtype, name)
         else:

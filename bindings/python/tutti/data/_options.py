@@ -20,9 +20,10 @@ class AutoShardPolicy(enum.IntEnum):
 
 
 class ExternalStatePolicy(enum.IntEnum):
-    """What becomes of state outside of a dataset that is saved: it is thrown away with a warning or
-    without one, or to save it is an error. Kept with the options, without effect so far: such state
-    is always an error."""
+    """What becomes of state outside of a dataset that is saved, which functions and generators of
+    the program's may have: it is left out with a warning, without one, or to save an iterator or to
+    serialise the dataset is a FailedPreconditionError. Where no policy is set nothing is said of
+    it."""
 
     WARN = 0
     IGNORE = 1
@@ -33,8 +34,8 @@ _OPTIMIZATIONS = (
     "apply_default_optimizations", "autotune", "autotune_buffers", "filter_fusion",
     "filter_with_random_uniform_fusion", "hoist_random_uniform", "map_and_batch_fusion",
     "map_and_filter_fusion", "map_fusion", "map_parallelization", "map_vectorization.enabled",
-    "map_vectorization.use_choose_fastest", "noop_elimination", "parallel_batch",
-    "reorder_data_discarding_ops", "shuffle_and_repeat_fusion")
+    "map_vectorization.use_choose_fastest", "native_functions", "noop_elimination",
+    "parallel_batch", "reorder_data_discarding_ops", "shuffle_and_repeat_fusion")
 
 # What a value of each option is.
 _KINDS: Dict[str, type] = {
@@ -186,8 +187,11 @@ class Options(_Group):
     has to keep elements, as shuffle and batch do, is a ResourceExhaustedError that names the
     operation that keeps most, and a cache in memory is given up.
 
-    Without effect so far, but kept: experimental_slack, experimental_external_state_policy,
-    experimental_optimization, experimental_distribute.num_devices.
+    experimental_slack: the thread of the last prefetch leaves the machine to who consumes a step:
+    after each experimental_distribute.num_devices elements (unset: 1; a strategy sets it to its
+    replicas in this process) it pauses for a fifth of the time that the last one lay ready.
+    explain() names the prefetch, and says which options are kept without effect: what stands under
+    experimental_optimization, but for native_functions.
     """
 
     __slots__ = ()
@@ -214,8 +218,8 @@ class Options(_Group):
 
 class DistributeOptions(_Group):
     """The options under experimental_distribute: auto_shard_policy (AutoShardPolicy) and
-    num_devices (int, without effect). `options.experimental_distribute = DistributeOptions()`
-    takes its place."""
+    num_devices (int, the elements that make one step, for experimental_slack).
+    `options.experimental_distribute = DistributeOptions()` takes its place."""
 
     __slots__ = ()
 
@@ -235,9 +239,15 @@ class OptimizationOptions(_Group):
     """The options under experimental_optimization. autotune (bool, unset is True): AUTOTUNE follows
     what is measured, else it is a constant; autotune_buffers False: that of prefetch is one.
     autotune_cpu_budget (int, 0 is any number): calls that AUTOTUNE chooses for one iterator in all,
-    but one for each operation. All others are without effect so far: the library makes none of
-    these rewritings, or makes them always; map_vectorization is a MapVectorizationOptions, the rest
-    are booleans."""
+    but one for each operation. map_vectorization is a MapVectorizationOptions, the rest are
+    booleans.
+
+    native_functions (Tutti's own) says what functions become: True demands expressions, so that
+    functions that are given to the dataset are traced as with native=True, and an iterator over one
+    in which an operation calls Python is a FailedPreconditionError; False keeps functions that are
+    given to the dataset callbacks. Unset, a function is traced where it makes no difference
+    (Dataset.map). The others are kept without effect: the library makes none of these rewritings,
+    or makes them always."""
 
     __slots__ = ()
 

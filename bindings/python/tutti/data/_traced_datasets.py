@@ -9,7 +9,7 @@ from tutti import _native
 from tutti.data._expression import Expr, _nodes, _Trace
 
 
-def placeholder_in(structure: Any) -> Any:
+def _placeholder_in(structure: Any) -> Any:
     """The first placeholder in a structure; None without one."""
     if isinstance(structure, Expr):
         return structure
@@ -17,7 +17,7 @@ def placeholder_in(structure: Any) -> Any:
         structure = tuple(structure.values())
     if isinstance(structure, (tuple, list)):
         for part in structure:
-            found = placeholder_in(part)
+            found = _placeholder_in(part)
             if found is not None:
                 return found
     return None
@@ -30,10 +30,18 @@ def _current(placeholder: Expr) -> _Trace:
     return placeholder._trace if trace is None else trace
 
 
-def source(maker: str, structure: Any, placeholder: Expr) -> Any:
-    """The handle of a dataset that `maker` makes of a structure with placeholders."""
+def source(maker: str, structure: Any) -> Any:
+    """The handle of a dataset that `maker` makes of a structure with placeholders; None without
+    any."""
+    if maker != "range" and _Trace.current() is None:
+        return None  # a list of many numbers is not looked through
+    placeholder = _placeholder_in(structure)
+    if placeholder is None:
+        return None
     trace = _current(placeholder)
-    return _native.expression_add_dataset(trace.handle, maker, None, _nodes(trace, structure))
+    no_input: Any = None
+    return _native.expression_add_dataset(trace.handle, maker, no_input,
+                                          _nodes(trace, structure))
 
 
 def counted(dataset: Any, maker: str, count: Expr) -> Any:

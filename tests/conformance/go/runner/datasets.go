@@ -21,6 +21,9 @@ func integer(node fields, name string, start int64) int64 {
 
 // transform is one op with an input, which is dataset.
 func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
+	if made := tracedTransform(dataset, node); made != nil {
+		return made, nil
+	}
 	op := fmt.Sprint(node["op"])
 	switch op {
 	case "map":

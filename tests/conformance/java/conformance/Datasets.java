@@ -225,6 +225,10 @@ final class Datasets {
 
   /** One op with an {@code input}, which is {@code dataset}. */
   private static Dataset transform(Dataset dataset, Fields node) {
+    final Dataset traced = Traced.transform(dataset, node);
+    if (traced != null) {
+      return traced;
+    }
     final String op = node.text("op");
     switch (op) {
       case "map":

@@ -95,7 +95,10 @@ public final class Runner {
     runner.notCovered.forEach(name -> System.out.println("not covered: " + name));
     System.out.printf("conformance Java: %d passed, %d not covered, %d failed%n", runner.passed,
         runner.notCovered.size(), runner.failed);
-    if (runner.failed > 0 || runner.passed == 0) {
+    if (Traced.WANTED) {
+      System.out.println(Traced.made + " functions as expressions");
+    }
+    if (runner.failed > 0 || runner.passed == 0 || (Traced.WANTED && Traced.made == 0)) {
       System.exit(1);
     }
   }

@@ -1,6 +1,7 @@
 package org.tutti;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.tutti.DatasetTest.numbers;
@@ -64,6 +65,35 @@ class ExpressionTest {
              DatasetFunction.expression(x -> x.decodeRaw(DType.UINT8), text)) {
       assertTrue(!parsed.isClosed() && !raw.isClosed());
     }
+  }
+
+  @Test
+  void functionsThatGiveDatasetsCapturePlaceholders() {
+    final Dataset numbers = Dataset.range(4);
+    final Dataset sums = numbers.flatMapExpr(x -> x.range().mapExpr(y -> y.plus(x)));
+    assertEquals(List.of(1L, 2L, 3L, 3L, 4L, 5L), numbers(sums));
+    assertTrue(sums.explain().contains("native range -> map"), sums.explain());
+    assertEquals(numbers(sums), numbers(Dataset.deserialize(sums.serialize())));
+    assertEquals(List.of(11L, 21L, 22L), numbers(Dataset.range(3).flatMapExpr(
+        x -> x.range().flatMapExpr(y -> y.plus(1).range().takeWhileExpr(z -> z.lt(1)).mapExpr(
+            z -> x.times(10).plus(y).plus(1).plus(z))))));
+    assertEquals(List.of(1L, 2L, 2L, 3L, 3L, 3L), numbers(numbers.flatMapExpr(
+        x -> x.dataset("repeat", x.dataset("from_tensors")))));
+    assertEquals("range(start=0, stop=4, step=1, dtype=5): 4 elements of int64[]\n",
+        numbers.explain());
+    assertEquals("int64[]", numbers.promisedSpec().toString());
+    assertNull(numbers.map(x -> x).promisedSpec());
+    assertTrue(numbers.map(x -> x).explain().contains("a function of Java's"));
+    final Dataset[] kept = new Dataset[1];
+    numbers.flatMapExpr(x -> {
+      kept[0] = x.range();
+      return kept[0];
+    });
+    final TuttiException thrown =
+        assertThrows(TuttiException.class, () -> kept[0].iterator());
+    assertTrue(thrown.getMessage().contains("made of placeholders"), thrown.getMessage());
+    assertEquals(Code.NOT_FOUND, assertThrows(TuttiException.class,
+        () -> numbers.flatMapExpr(x -> x.dataset("shuffle"))).code());
   }
 
   @Test

@@ -12,8 +12,10 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
+import org.tutti.data.OptimizationOptions;
 import org.tutti.data.Options;
 import org.tutti.data.StatsAggregator;
+import org.tutti.data.ThreadingOptions;
 
 /** Options of datasets. */
 class OptionsTest {
@@ -39,6 +41,51 @@ class OptionsTest {
     assertThrows(TuttiException.InvalidArgument.class, () -> options.set("no_such", 1));
     assertEquals(0L, Dataset.range(1).withOptions(options).options().get("deterministic"));
     assertEquals(1L, new Options().merge(new Options().deterministic(true)).get("deterministic"));
+  }
+
+  @Test
+  void groupsOfOptionsAreEqualWhenTheSameOnesAreSet() {
+    final Options options = new Options().threading(new ThreadingOptions(2L, null))
+        .optimization(new OptimizationOptions().with("map_fusion", true)
+            .with("autotune_cpu_budget", 3));
+    assertEquals(new ThreadingOptions(2L, null), options.threading());
+    assertNotEquals(new ThreadingOptions(), options.threading());
+    assertEquals(1L, options.get("experimental_optimization.map_fusion"));
+    assertEquals(new OptimizationOptions().with("autotune_cpu_budget", 3)
+        .with("map_fusion", true), options.optimization());
+    assertNotEquals(new OptimizationOptions().with("map_fusion", true), options.optimization());
+    assertEquals(new Options(), options.threading(new ThreadingOptions())
+        .optimization(new OptimizationOptions()));
+    assertThrows(TuttiException.InvalidArgument.class,
+        () -> new OptimizationOptions().with("no_such", true));
+    final String text = Dataset.range(3).withOptions(new Options()
+        .optimization(new OptimizationOptions().with("map_fusion", true))).explain();
+    assertTrue(text.contains("map_fusion=true (without effect yet)"), text);
+  }
+
+  @Test
+  void nativeFunctionsAreDemandedAndStateOutsideIsAnError() {
+    final Dataset called = Dataset.range(3).map(x -> x);
+    final Options demanded = new Options()
+        .set("experimental_optimization.native_functions", true);
+    final TuttiException thrown = assertThrows(TuttiException.class,
+        () -> numbers(called.withOptions(demanded)));
+    assertEquals(Code.FAILED_PRECONDITION, thrown.code(), thrown.getMessage());
+    assertTrue(thrown.getMessage().contains("mapExpr and its like are native"),
+        thrown.getMessage());
+    assertEquals(List.of(1L, 2L, 3L),
+        numbers(Dataset.range(3).mapExpr(x -> x.plus(1)).withOptions(demanded)));
+    final Options fail = new Options().externalStatePolicy(Options.ExternalStatePolicy.FAIL);
+    try (DatasetIterator iterator = called.withOptions(fail).iterator()) {
+      assertTrue(assertThrows(TuttiException.class, () -> iterator.save()).getMessage()
+          .contains("external_state_policy is FAIL"));
+    }
+    try (DatasetIterator iterator = called.withOptions(new Options()
+        .externalStatePolicy(Options.ExternalStatePolicy.IGNORE)).iterator()) {
+      assertTrue(iterator.save().length > 0);
+    }
+    assertTrue(Dataset.range(3).prefetch(2).withOptions(
+        new Options().set("experimental_slack", true)).explain().contains("pauses after each 1"));
   }
 
   @Test

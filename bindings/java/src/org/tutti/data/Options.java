@@ -1,5 +1,7 @@
 package org.tutti.data;
 
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.tutti.internal.Box;
@@ -16,9 +18,10 @@ import org.tutti.internal.NativeObject;
  * experimental_distribute.auto_shard_policy, experimental_distribute.num_devices,
  * experimental_optimization.autotune_cpu_budget: numbers. experimental_deterministic and
  * experimental_threading.* are other names of deterministic and threading.*. An unknown name is
- * INVALID_ARGUMENT, which names the nearest. Without effect so far, but kept: experimental_slack,
- * experimental_external_state_policy, experimental_optimization.*,
- * experimental_distribute.num_devices.
+ * INVALID_ARGUMENT, which names the nearest. Dataset.explain says which are kept without effect:
+ * most of experimental_optimization.*. Its native_functions demands that no operation calls Java:
+ * an iterator is FAILED_PRECONDITION otherwise. With experimental_slack the thread of the last
+ * prefetch pauses after each experimental_distribute.num_devices elements, which a strategy sets.
  *
  * <p>experimental_stats.*, for what is measured while a dataset is read: the boolean
  * latency_all_edges and profile, the texts prefix and counter_prefix, and the {@link
@@ -53,15 +56,15 @@ public final class Options extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * What becomes of state outside of a dataset that is saved. Kept, without effect so far: such
-   * state is always an error.
+   * What becomes of state outside of a dataset that is saved, which functions of the program's may
+   * have. Unset: nothing is said of it.
    */
   public enum ExternalStatePolicy {
-    /** It is thrown away, with a warning: the default. */
+    /** It is thrown away, with a warning. */
     WARN(0),
     /** It is thrown away. */
     IGNORE(1),
-    /** To save it is an error. */
+    /** To save it is FAILED_PRECONDITION. */
     FAIL(2);
 
     private final int number;
@@ -149,6 +152,48 @@ public final class Options extends NativeObject implements AutoCloseable {
   /** Sets threading.max_intra_op_parallelism; 0: the library chooses. */
   public Options maxIntraOpParallelism(long threads) {
     return set("threading.max_intra_op_parallelism", threads);
+  }
+
+  /** Sets what {@code threading} has, and takes away what it has not. */
+  public Options threading(ThreadingOptions threading) {
+    return put("threading.private_threadpool_size", threading.privateThreadpoolSize())
+        .put("threading.max_intra_op_parallelism", threading.maxIntraOpParallelism());
+  }
+
+  /** What is set under threading. */
+  public ThreadingOptions threading() {
+    return new ThreadingOptions(
+        get("threading.max_intra_op_parallelism"), get("threading.private_threadpool_size"));
+  }
+
+  /** Sets what {@code optimization} has, and takes away what it has not. */
+  public Options optimization(OptimizationOptions optimization) {
+    for (final String name : OptimizationOptions.NAMES) {
+      final Long value = optimization.values().get(name);
+      final String key = OptimizationOptions.PREFIX + name;
+      if (value == null || name.equals(OptimizationOptions.NUMBER)) {
+        put(key, value);
+      } else {
+        set(key, value != 0);
+      }
+    }
+    return this;
+  }
+
+  /** What is set under experimental_optimization. */
+  public OptimizationOptions optimization() {
+    final Map<String, Long> values = new TreeMap<>();
+    for (final String name : OptimizationOptions.NAMES) {
+      final Long value = get(OptimizationOptions.PREFIX + name);
+      if (value != null) {
+        values.put(name, value);
+      }
+    }
+    return new OptimizationOptions(values);
+  }
+
+  private Options put(String key, Long number) {
+    return number == null ? clear(key) : set(key, number.longValue());
   }
 
   /** Sets experimental_distribute.auto_shard_policy. */

@@ -1,0 +1,21 @@
+// The functions that the vectors name, as expressions: for a run in which they are what they can
+// be.
+#ifndef TESTS_CONFORMANCE_CPP_TRACED_H_
+#define TESTS_CONFORMANCE_CPP_TRACED_H_
+
+#include "handles.h"
+#include "json_values.h"
+
+namespace conformance {
+
+// Set by CONFORMANCE_TRACES.
+bool TracesFunctions();
+// How many functions became expressions.
+int TracedFunctions();
+
+// None for a function that is none, or elements of which there are none.
+Function TracedFunction(const Json &op, const Spec &input);
+
+}  // namespace conformance
+
+#endif  // TESTS_CONFORMANCE_CPP_TRACED_H_
