@@ -156,9 +156,8 @@ bool HasKernels(const Driver& driver, const Device& device, std::string* reason)
     for (const int32_t major : kMajors) *reason += " " + std::to_string(major) + ".x";
     return false;
   }
-  // A driver loads what toolkits of its own major version made, and older ones; before 12.1 none
-  // takes as many parameters as pack has.
-  if (driver.version / 1000 < KernelToolkit() / 1000 || driver.version < 12010) {
+  // A driver loads what toolkits of its own major version made, and older ones.
+  if (driver.version / 1000 < KernelToolkit() / 1000) {
     *reason = "the driver serves CUDA " + DriverVersionText(driver.version) +
               ", and the plugin was built with CUDA " + DriverVersionText(KernelToolkit()) +
               "; install a newer driver";

@@ -22,7 +22,12 @@ def batches(rows=8, steps=5):
 
 class InputTest(unittest.TestCase):
     def setUp(self):
-        self.strategy = tutti.distribute.MirroredStrategy(["GPU:0", "GPU:1"])
+        try:
+            self.strategy = tutti.distribute.MirroredStrategy(["GPU:0", "GPU:1"])
+        except tutti.errors.InvalidArgumentError as refused:
+            if "strategies are on CPUs only" not in str(refused):
+                raise
+            self.skipTest(str(refused))
 
     def images(self, step):
         parts = self.strategy.experimental_local_results(step["image"])
