@@ -213,7 +213,11 @@ struct AtUnload {
 State& Now() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (state == nullptr) Build(Machine());
+    if (state != nullptr) return;
+    Machine machine;
+    const char* const devices = std::getenv("TUTTI_FAKE_GPUS");
+    if (devices != nullptr) machine.devices = std::atoi(devices);
+    Build(machine);
   });
   return *state;
 }
@@ -387,6 +391,10 @@ TUTTI_FAKE void tutti_fake_set_machine(const Machine* machine) {
   Now();
   Demolish();
   Build(*machine);
+}
+
+TUTTI_FAKE void tutti_fake_fail_allocation(int32_t which) {
+  state->machine.fail_allocation = which == 0 ? 0 : state->allocations_made + which;
 }
 
 TUTTI_FAKE int32_t tutti_fake_count_things() {
