@@ -66,7 +66,7 @@ tutti_status *tutti_context_all_reduce(tutti_context *context, tutti_reduce_op o
                                        tutti_value **out_value) {
   return Guard(__func__, From::kReplica, [&](Call call) -> Status {
     TUTTI_ASSIGN_OR_RETURN(ReplicaContext *const replica, FindReplica(call, context));
-    TUTTI_REQUIRE(call, value, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_value);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, replica->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto reduced,
@@ -81,7 +81,7 @@ tutti_status *tutti_context_all_gather(tutti_context *context, const tutti_value
                                        tutti_value **out_value) {
   return Guard(__func__, From::kReplica, [&](Call call) -> Status {
     TUTTI_ASSIGN_OR_RETURN(ReplicaContext *const replica, FindReplica(call, context));
-    TUTTI_REQUIRE(call, value, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, value, out_value);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, replica->environment(), call_options));
     TUTTI_ASSIGN_OR_RETURN(auto joined, replica->AllGather(*FromHandle(value), axis, wait));

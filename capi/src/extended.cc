@@ -36,7 +36,7 @@ tutti_status *tutti_strategy_reduce_to(tutti_strategy *strategy, tutti_reduce_op
                                        const tutti_call_options *call_options,
                                        tutti_value **out_value) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, value, destinations, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, value, destinations, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -53,7 +53,7 @@ tutti_status *tutti_strategy_batch_reduce_to(tutti_strategy *strategy, tutti_red
                                              const tutti_call_options *call_options,
                                              tutti_value **out_tuple) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, pairs, out_tuple);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, pairs, out_tuple);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -69,7 +69,7 @@ tutti_status *tutti_strategy_broadcast_to(tutti_strategy *strategy, const tutti_
                                           const tutti_call_options *call_options,
                                           tutti_value **out_value) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, value, destinations, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, value, destinations, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -105,7 +105,7 @@ tutti_status *tutti_strategy_update_non_slot(tutti_strategy *strategy,
                                              const tutti_call_options *call_options,
                                              tutti_value **out_value) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, colocate_with, fn, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, colocate_with, fn, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,
                            ReadCall(call, object.environment(), call_options));
@@ -141,7 +141,7 @@ tutti_status *tutti_strategy_find_variable(const tutti_strategy *strategy,
                                            const tutti_tensor *component,
                                            tutti_variable **out_variable) {
   return Guard(__func__, From::kAny, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, component, out_variable);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, component, out_variable);
     TUTTI_ASSIGN_OR_RETURN(auto variable,
                            FromHandle(strategy)->FindVariable(*FromHandle(component)));
     *out_variable = Give(std::move(variable));

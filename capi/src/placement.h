@@ -17,7 +17,7 @@ Result<Ref<Device>> ReadDevice(Call call, const Strategy &strategy, const Option
   if (set.device == nullptr || set.device[0] == '\0' || !strategy.is_default()) {
     return Ref<Device>();
   }
-  return Runtime::Of(strategy.environment()).devices().PlaceOnHost(set.device);
+  return Runtime::Of(strategy.environment()).devices().Place(set.device);
 }
 
 }  // namespace tutti::capi

@@ -203,7 +203,7 @@ tutti_status *tutti_reducer_reduce(tutti_reducer *reducer, tutti_strategy *strat
                                    const tutti_call_options *call_options,
                                    tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, reducer, strategy, value, destinations, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, reducer, strategy, value, destinations, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -221,7 +221,7 @@ tutti_status *tutti_reducer_batch_reduce(tutti_reducer *reducer, tutti_strategy 
                                          const tutti_call_options *call_options,
                                          tutti_value **out_tuple) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, reducer, strategy, pairs, out_tuple);
+    TUTTI_REQUIRE_ANYWHERE(call, reducer, strategy, pairs, out_tuple);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -238,7 +238,7 @@ tutti_status *tutti_reducer_broadcast(tutti_reducer *reducer, tutti_strategy *st
                                       const tutti_call_options *call_options,
                                       tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, reducer, strategy, value, destinations, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, reducer, strategy, value, destinations, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));

@@ -255,7 +255,7 @@ tutti_status *tutti_strategy_reduce(tutti_strategy *strategy, tutti_reduce_op op
                                     const tutti_call_options *call_options,
                                     tutti_value **out_value) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, value, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, value, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -272,7 +272,7 @@ tutti_status *tutti_strategy_gather(tutti_strategy *strategy, const tutti_value 
                                     int64_t axis, const tutti_call_options *call_options,
                                     tutti_value **out_value) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, value, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, value, out_value);
     Strategy &object = *FromHandle(strategy);
     TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
                            ReadCollective(call, object.environment(), call_options));
@@ -330,7 +330,7 @@ tutti_status *tutti_strategy_create_mirrored_value(tutti_strategy *strategy,
                                                    const tutti_value *value,
                                                    tutti_value **out_value) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, value, out_value);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, value, out_value);
     TUTTI_ASSIGN_OR_RETURN(auto made,
                            FromHandle(strategy)->CreateMirroredValue(*FromHandle(value)));
     *out_value = Give(std::move(made));

@@ -60,7 +60,7 @@ using WriteFn = Status (Variable::*)(Context *, const Tensor &, const CallOption
 
 Status Write(Call call, WriteFn write, tutti_variable *variable, tutti_context *context,
              const tutti_tensor *tensor, const tutti_call_options *call_options) {
-  TUTTI_REQUIRE(call, variable, tensor);
+  TUTTI_REQUIRE_ANYWHERE(call, variable, tensor);
   Variable &object = *FromHandle(variable);
   TUTTI_ASSIGN_OR_RETURN(const CallOptions wait, ReadVariableCall(call, object, call_options));
   return (object.*write)(FromHandle(context), *FromHandle(tensor), wait);
@@ -73,7 +73,7 @@ tutti_status *tutti_variable_create(tutti_strategy *strategy, const tutti_tensor
                                     const tutti_call_options *call_options,
                                     tutti_variable **out_variable) {
   return Guard(__func__, From::kCrossReplica, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, strategy, initial, out_variable);
+    TUTTI_REQUIRE_ANYWHERE(call, strategy, initial, out_variable);
     auto object = Ref<Strategy>::Retain(FromHandle(strategy));
     TUTTI_ASSIGN_OR_RETURN(VariableOptions read, ReadVariableOptions(call, options));
     TUTTI_ASSIGN_OR_RETURN(read.device, ReadDevice(call, *object, options));
@@ -91,7 +91,7 @@ tutti_status *tutti_variable_create_in_context(tutti_context *context, const tut
                                                const tutti_call_options *call_options,
                                                tutti_variable **out_variable) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, context, initial, out_variable);
+    TUTTI_REQUIRE_ANYWHERE(call, context, initial, out_variable);
     Context &object = *FromHandle(context);
     TUTTI_ASSIGN_OR_RETURN(const VariableOptions read, ReadVariableOptions(call, options));
     TUTTI_ASSIGN_OR_RETURN(const CallOptions wait,

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "capi/tool/bench_options.h"

@@ -172,7 +172,7 @@ std::vector<std::string> CheckLibrary(DoctorReport* report) {
     plugin_lines.push_back(fmt::format(
         "{}: {}", plugin.value("name", ""),
         reason.is_string() ? "no GPUs: " + reason.get<std::string>()
-                           : fmt::format("{} GPUs by {}; tensors and strategies use none",
+                           : fmt::format("{} GPUs by {}",
                                          plugin.value("devices", 0), plugin.value("file", ""))));
     const Json& nccl = plugin["nccl"];
     plugin_lines.push_back(

@@ -170,9 +170,8 @@ bool HasKernels(const Driver& driver, const Device& device, std::string* reason)
     for (const int32_t major : kMajors) *reason += " " + std::to_string(major) + ".x";
     return false;
   }
-  // A driver loads what toolkits of its own major version made, and older ones; before 12.1 none
-  // takes as many parameters as pack has.
-  if (driver.version / 1000 < KernelToolkit() / 1000 || driver.version < 12010) {
+  // A driver loads what toolkits of its own major version made, and older ones.
+  if (driver.version / 1000 < KernelToolkit() / 1000) {
     *reason = "the driver serves CUDA " + DriverVersionText(driver.version) +
               ", and the plugin was built with CUDA " + DriverVersionText(KernelToolkit()) +
               "; install a newer driver";
@@ -187,17 +186,20 @@ tutti_status* Reduce(tutti_plugin_stream* stream, int32_t op, int32_t dtype,
   return Guarded(plugin, [&]() -> tutti_status* {
     const TypeInfo* const type = FindType(dtype);
     if (type == nullptr) return RefuseType(plugin, "reduce", dtype);
-    if (op < 1 || op > kLastOp) {
+    if ((op < 1 || op > kLastOp) && op != TUTTI_PLUGIN_DIFFERENCE) {
       return plugin->Fail(TUTTI_INVALID_ARGUMENT,
                           "reduce: " + std::to_string(op) + " is no reduction");
     }
     const bool integer = type->as_bits != nullptr;
     const bool extreme = op == kMins || op == kMaxes;
-    const bool defined = op >= kBits      ? integer || dtype == kBool
+    const bool difference = op == TUTTI_PLUGIN_DIFFERENCE;
+    const char* const what = difference ? "sub" : kOps[op];
+    const bool bits = op >= kBits && !difference;
+    const bool defined = bits             ? integer || dtype == kBool
                          : dtype == kBool ? extreme
                                           : !(extreme && dtype >= kComplex64);
     if (!defined) {
-      return plugin->Fail(TUTTI_INVALID_ARGUMENT, std::string("reduce: ") + kOps[op] +
+      return plugin->Fail(TUTTI_INVALID_ARGUMENT, std::string("reduce: ") + what +
                                                       " is not defined for " + type->text);
     }
     if (count == 0 || count > TUTTI_PLUGIN_MAX_INPUTS) {
@@ -234,7 +236,7 @@ tutti_status* Reduce(tutti_plugin_stream* stream, int32_t op, int32_t dtype,
     }
     const bool one_by_one = params->aligned == 0 || (integer && op == kMeans);
     const uint64_t per_thread = one_by_one ? 1 : 16 / type->bytes * type->parts;
-    return Launch(stream, Named(kOps[op], name), params.get(),
+    return Launch(stream, Named(what, name), params.get(),
                   (params->n + per_thread - 1) / per_thread);
   });
 }

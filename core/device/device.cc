@@ -145,16 +145,6 @@ Status DeviceSet::ResetPeak(std::string_view name) const {
       .With("device", device->short_name());
 }
 
-Result<Ref<Device>> DeviceSet::FindHost(std::string_view name) const {
-  TUTTI_ASSIGN_OR_RETURN(Ref<Device> device, Find(name));
-  if (device->id().is_cpu()) return device;
-  return Unimplemented(
-             "device {}: this machine has it, and tensors can lie there, but variables and "
-             "strategies are on CPUs only; name CPU:{}",
-             device->short_name(), device->index())
-      .With("device", device->short_name());
-}
-
 Result<Ref<Device>> DeviceSet::FindGpuByOrdinal(int ordinal) const {
   Start();
   const int count = num_gpus();
@@ -176,11 +166,19 @@ Result<Ref<BufferAllocator>> DeviceSet::Pinned() const {
       GpuPlace{cuda_, PhysicalGpu(0), DeviceId{DeviceType::kGpu, 0}, nullptr}));
 }
 
-std::vector<Ref<Device>> DeviceSet::ListDevices() const { return ListDevices(DeviceType::kCpu); }
+std::vector<Ref<Device>> DeviceSet::ListDevices() const {
+  std::vector<Ref<Device>> devices = ListDevices(DeviceType::kCpu);
+  for (Ref<Device>& gpu : ListDevices(DeviceType::kGpu)) devices.push_back(std::move(gpu));
+  return devices;
+}
 
 std::vector<Ref<Device>> DeviceSet::ListDevices(DeviceType type) const {
   std::vector<Ref<Device>> devices;
   Start();
+  if (type == DeviceType::kGpu) {
+    const int count = num_gpus();
+    for (int index = 0; index < count; ++index) devices.push_back(MakeGpu(index));
+  }
   if (type != DeviceType::kCpu) return devices;
   for (int index = 0; index < num_listed_cpus(); ++index) {
     devices.push_back(MakeRef<Device>(DeviceId{type, index}, cpu_allocator_));

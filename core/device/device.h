@@ -6,7 +6,7 @@
 // SetLogicalDevices, before devices are used: then no others are there.
 //
 // GPUs are what the CUDA plugin lists (plugin.h). Their tensors lie where the host cannot touch
-// them (gpu_memory.h); what can only do with the host asks `FindHost`.
+// them (gpu_memory.h).
 #ifndef TUTTI_CORE_DEVICE_DEVICE_H_
 #define TUTTI_CORE_DEVICE_DEVICE_H_
 
@@ -92,8 +92,6 @@ class DeviceSet final : public RefCounted {
   // a device that this machine does not have, naming those that it has.
   Result<Ref<Device>> Find(std::string_view name) const;
   Result<Ref<Device>> Find(const DeviceSpec& spec) const;
-  // The same of CPUs: UNIMPLEMENTED for a GPU.
-  Result<Ref<Device>> FindHost(std::string_view name) const;
   // The GPU that CUDA gives this number. NOT_FOUND for one that is not there or not visible.
   Result<Ref<Device>> FindGpuByOrdinal(int ordinal) const;
   // Pinned host memory. NOT_FOUND, with the reason, where there is no GPU.
@@ -104,8 +102,6 @@ class DeviceSet final : public RefCounted {
   // there, or cannot hold tensors, is CPU:0.
   Result<Ref<Device>> Place(const DeviceSpec& spec) const;
   Result<Ref<Device>> Place(std::string_view name) const;
-  // The same for what lies on CPUs only: UNIMPLEMENTED for a GPU, or CPU:0 with soft placement.
-  Result<Ref<Device>> PlaceOnHost(std::string_view name) const;
   void set_soft_placement(bool on) { soft_placement_ = on; }
   // Which task of a job this process is ("worker:1"), for `Place`; "localhost:0" before.
   void SetTask(std::string_view task);

@@ -90,12 +90,6 @@ Result<Ref<Device>> DeviceSet::Place(const DeviceSpec& spec) const {
   return MakeRef<Device>(DeviceId{DeviceType::kCpu, 0}, cpu_allocator_);
 }
 
-Result<Ref<Device>> DeviceSet::PlaceOnHost(std::string_view name) const {
-  TUTTI_ASSIGN_OR_RETURN(Ref<Device> device, Place(name));
-  if (device->id().is_cpu()) return device;
-  return FindHost(soft_placement_ ? "CPU:0" : device->short_name());
-}
-
 void DeviceSet::SetTask(std::string_view task) {
   const size_t colon = std::min(task.rfind(':'), task.size());
   const std::string_view number = task.substr(std::min(colon + 1, task.size()));

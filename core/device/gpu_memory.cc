@@ -150,6 +150,16 @@ Result<Ref<GpuStream>> GpuMemory::stream() {
   return stream_;
 }
 
+bool GpuMemory::has_kernels() {
+  const std::lock_guard lock(mutex_);
+  if (!has_kernels_) {
+    const Result<tutti_plugin_device_properties> properties =
+        place_.plugin->Properties(place_.ordinal);
+    has_kernels_ = properties.ok() && properties->has_kernels != 0;
+  }
+  return *has_kernels_;
+}
+
 Result<Ref<Buffer>> GpuMemory::Allocate(size_t bytes, bool zeroed) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<GpuStream> own, stream());
   return AllocateOn(own, bytes, zeroed);
@@ -247,6 +257,17 @@ GpuMemory* GpuMemoryOf(const Device& device) {
 const GpuStream* StreamOf(const Tensor& tensor) {
   const GpuBuffer* const buffer = GpuBufferOf(tensor);
   return buffer == nullptr ? nullptr : buffer->stream().get();
+}
+
+Status BeginUse(const GpuStream& stream, const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const GpuBuffer* const buffer, BufferOfGpu(tensor));
+  return buffer->stream().get() == &stream ? OkStatus() : BeginUse(stream, *buffer);
+}
+
+Status EndUse(const GpuStream& stream, const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const GpuBuffer* const buffer, BufferOfGpu(tensor));
+  const bool own = buffer->stream().get() == &stream && !buffer->is_foreign();
+  return own ? OkStatus() : EndUse(stream, *buffer);
 }
 
 Result<Ref<Tensor>> GpuBuffer::CopyOnDevice(const Tensor& tensor) const {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "core/base/ref.h"
@@ -30,6 +31,8 @@ class GpuMemory final : public BufferAllocator {
   const GpuPlace& place() const { return place_; }
   // Made when it is asked for first.
   Result<Ref<GpuStream>> stream();
+  // Whether the plugin has machine code for the device (gpu_fold.h).
+  bool has_kernels();
 
   // On the device's stream; RESOURCE_EXHAUSTED names what was asked for and what is free.
   Result<Ref<Buffer>> Allocate(size_t bytes, bool zeroed) override;
@@ -59,8 +62,9 @@ class GpuMemory final : public BufferAllocator {
                                const Shape& shape, bool zeroed);
 
   const GpuPlace place_;
-  std::mutex mutex_;  // guards stream_
+  std::mutex mutex_;  // guards all below
   Ref<GpuStream> stream_;
+  std::optional<bool> has_kernels_;
 };
 
 // Null for a CPU.
@@ -68,6 +72,11 @@ GpuMemory* GpuMemoryOf(const Device& device);
 
 // The stream that the memory of a tensor on a GPU belongs to; null for one on the host.
 const GpuStream* StreamOf(const Tensor& tensor);
+
+// Work of `stream` on the memory of a tensor on a GPU stands between these two: it runs after what
+// was begun there before, and what is begun there later runs after it.
+Status BeginUse(const GpuStream& stream, const Tensor& tensor);
+Status EndUse(const GpuStream& stream, const Tensor& tensor);
 
 // A contiguous copy of a tensor, wherever it lies, on a GPU. `stream` (may be null: the device's
 // own) is the one that does it, and that the copy belongs to; INVALID_ARGUMENT for another

@@ -1,5 +1,7 @@
 #include "core/device/gpu_staging.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -11,6 +13,7 @@ namespace {
 
 // Tensors stand at multiples of this in pinned memory.
 constexpr size_t kStagedAlignment = 256;
+constexpr size_t kStagedPart = 4 << 20;
 constexpr int64_t kLongestCopyNs = int64_t{30} * 1000000000;
 
 size_t StagedBytes(const Tensor& tensor) {
@@ -133,12 +136,21 @@ Status GpuStaging::SendLeaves(const Value& value, Block* block, std::vector<Leaf
         memory_->CreateBy(copies_, tensor.dtype(), tensor.shape()));
     leaves->push_back(Leaf::OfTensor(there));
     if (tensor.num_elements() == 0) continue;
-    const Ref<Tensor> here = Tensor::View(staged, tensor.dtype(), tensor.shape(), {}, false,
-                                          block->memory, DeviceId());
-    TUTTI_RETURN_IF_ERROR(CopyInto(tensor, here.get()));
-    TUTTI_RETURN_IF_ERROR(DevicePlugin::Taken(
-        api.copy(copies_->raw(), TUTTI_PLUGIN_HOST_TO_DEVICE, there->address(), here->data(),
-                 here->byte_size())));
+    const size_t bytes = tensor.byte_size();
+    const bool in_parts = tensor.is_contiguous();
+    if (!in_parts) {
+      const Ref<Tensor> here = Tensor::View(staged, tensor.dtype(), tensor.shape(), {}, false,
+                                            block->memory, DeviceId());
+      TUTTI_RETURN_IF_ERROR(CopyInto(tensor, here.get()));
+    }
+    // One part is written while the one before is on its way.
+    for (size_t at = 0; at < bytes; at += kStagedPart) {
+      const size_t part = std::min(kStagedPart, bytes - at);
+      if (in_parts) std::memcpy(staged + at, static_cast<const char*>(tensor.data()) + at, part);
+      TUTTI_RETURN_IF_ERROR(DevicePlugin::Taken(
+          api.copy(copies_->raw(), TUTTI_PLUGIN_HOST_TO_DEVICE,
+                   static_cast<char*>(there->address()) + at, staged + at, part)));
+    }
     staged += StagedBytes(tensor);
   }
   return OkStatus();

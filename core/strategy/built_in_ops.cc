@@ -10,15 +10,29 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/device/gpu_memory.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/concat.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 
 namespace tutti {
 
 namespace {
+
+// By kernels where tensors lie on GPUs: for each device that the reduction goes to.
+Result<Ref<Value>> FoldOnDevices(const CrossDeviceCall& call, ReduceOp op,
+                                 const Reduction& reduction) {
+  std::vector<const Device*> devices;
+  for (const Ref<Device>& device : reduction.devices) devices.push_back(device.get());
+  const GpuWait wait{&call.options, &call.strategy.environment().clock()};
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> folds,
+                         AllReduceOnDevices(op, reduction.tensors, devices, wait));
+  return PlacedOnEach(folds);
+}
 
 Result<Ref<Tensor>> FoldInOrder(ReduceOp op, std::span<const Ref<Tensor>> tensors) {
   if (tensors.size() == 1) return tensors[0]->OfNoStep();
@@ -33,12 +47,12 @@ class AllReduceOps final : public CrossDeviceOps {
 
  protected:
   Result<std::vector<Ref<Value>>> ReduceImplementation(
-      const CrossDeviceCall&, ReduceOp op, bool,
+      const CrossDeviceCall& call, ReduceOp op, bool,
       std::span<const Reduction> reductions) override {
     std::vector<Ref<Value>> results;
     for (const Reduction& reduction : reductions) {
-      TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldInOrder(op, reduction.tensors));
-      results.push_back(PlacedOn(fold, reduction.devices.size()));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Value> folds, FoldOnDevices(call, op, reduction));
+      results.push_back(std::move(folds));
     }
     return results;
   }
@@ -78,6 +92,13 @@ class ToOneDevice final : public CrossDeviceOps {
                                  std::span<const Ref<Tensor>> tensors, const Device& device) {
     if (!accumulation_ || (op != ReduceOp::kSum && op != ReduceOp::kMean)) {
       if (tensors.size() == 1) return tensors[0]->OfNoStep();
+      if (AnyOnGpu(tensors) || GpuMemoryOf(device) != nullptr) {
+        const Device* const there[] = {&device};
+        const GpuWait wait{&call.options, &call.strategy.environment().clock()};
+        TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> folds,
+                               AllReduceOnDevices(op, tensors, there, wait));
+        return std::move(folds[0]);
+      }
       std::vector<const Tensor*> pointers;
       for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
       TensorOptions memory;
@@ -86,7 +107,10 @@ class ToOneDevice final : public CrossDeviceOps {
       return tutti::Reduce(op, pointers, memory);
     }
     std::vector<Ref<Value>> operands;
-    for (const Ref<Tensor>& tensor : tensors) operands.push_back(Value::OfTensor(tensor));
+    for (const Ref<Tensor>& tensor : tensors) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> there, OnDevice(*tensor, &device));
+      operands.push_back(Value::OfTensor(std::move(there)));
+    }
     UpdateContext context(call.strategy, UpdateContext::kNoCopy, &device, call.options);
     Ref<Value> sum;
     TUTTI_RETURN_IF_ERROR(accumulation_->Call(context, *Value::Tuple(operands), &sum));
@@ -105,7 +129,8 @@ class ToOneDevice final : public CrossDeviceOps {
     TUTTI_ASSIGN_OR_RETURN(
         const Ref<Tensor> count,
         Full(operand.dtype(), Shape(), static_cast<double>(tensors.size())));
-    return Binary(BinaryOp::kDiv, sum->leaf().tensor(), *count);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> here, OnHost(sum->leaf().tensor()));
+    return Binary(BinaryOp::kDiv, *here, *count);
   }
 
   const Ref<Device> device_;
@@ -151,9 +176,15 @@ class PackedAllReduce : public CrossDeviceOps {
   int64_t num_packs() const { return num_packs_; }
 
   Result<std::vector<Ref<Value>>> ReduceImplementation(
-      const CrossDeviceCall&, ReduceOp op, bool,
+      const CrossDeviceCall& call, ReduceOp op, bool,
       std::span<const Reduction> reductions) override {
     std::vector<Ref<Value>> results(reductions.size());
+    const bool on_gpus = std::any_of(reductions.begin(), reductions.end(), OnGpus);
+    for (size_t i = 0; on_gpus && i < reductions.size(); ++i) {
+      // The kernels take tensors as they are: there is nothing to win by packing them.
+      TUTTI_ASSIGN_OR_RETURN(results[i], FoldOnDevices(call, op, reductions[i]));
+    }
+    if (on_gpus) return results;
     for (const OpsPack& pack : OpsPacks(reductions, num_packs_)) {
       TUTTI_RETURN_IF_ERROR(ReducePack(op, reductions, pack, &results));
     }
@@ -161,6 +192,12 @@ class PackedAllReduce : public CrossDeviceOps {
   }
 
  private:
+  static bool OnGpus(const Reduction& reduction) {
+    return AnyOnGpu(reduction.tensors) ||
+           std::any_of(reduction.devices.begin(), reduction.devices.end(),
+                       [](const Ref<Device>& device) { return !device->id().is_cpu(); });
+  }
+
   static Status ReducePack(ReduceOp op, std::span<const Reduction> reductions, const OpsPack& pack,
                            std::vector<Ref<Value>>* results) {
     const Reduction& first = reductions[pack.numbers[0]];
@@ -218,9 +255,11 @@ class WithoutNccl final : public PackedAllReduce {
       std::span<const Reduction> reductions) override {
     if (!told_.exchange(true)) {
       call.strategy.environment().log().Warning(
-          Format("NcclAllReduce: {} of strategy {} goes through the CPU all-reduce, and so does "
-                 "what follows: the plugin for NCCL is not there",
-                 call.what, call.strategy.name()));
+          Format("NcclAllReduce: {} of strategy {} goes through {}, and so does what follows: the "
+                 "plugin for NCCL is not there",
+                 call.what, call.strategy.name(),
+                 call.strategy.has_gpus() ? "copies between devices and kernels of the CUDA plugin"
+                                          : "the CPU all-reduce"));
     }
     return PackedAllReduce::ReduceImplementation(call, op, batch, reductions);
   }
@@ -243,7 +282,7 @@ Result<Ref<CrossDeviceOps>> MakeReductionToOneDevice(const DeviceSet& devices,
                                                      Ref<Function> accumulation) {
   Ref<Device> device;
   if (!device_name.empty()) {
-    Result<Ref<Device>> found = devices.FindHost(device_name);
+    Result<Ref<Device>> found = devices.Find(device_name);
     if (!found.ok()) return std::move(found).status().WithPrefix("ReductionToOneDevice");
     device = std::move(found).value();
   }

@@ -4,6 +4,7 @@
 #define TUTTI_CORE_STRATEGY_CROSS_DEVICE_CALL_H_
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,11 @@ struct Broadcasting {
 
 // What lies on several devices: a mirrored value of the tensor for each; on one the tensor itself.
 Ref<Value> PlacedOn(const Ref<Tensor>& tensor, size_t num_devices);
+
+// The same of tensors that may have to be copied there; and a tensor for each device.
+Result<Ref<Value>> PlacedOnDevices(const Ref<Tensor>& tensor,
+                                   std::span<const Ref<Device>> devices);
+Ref<Value> PlacedOnEach(std::span<const Ref<Tensor>> tensors);
 
 // What `value`, a distributed value of tensors or a variable, has for each replica of this process;
 // one tensor where it is one. INVALID_ARGUMENT naming `what` for other values, another number of

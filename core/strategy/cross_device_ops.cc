@@ -1,5 +1,6 @@
 #include "core/strategy/cross_device_ops.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/strategy/bounded_call.h"
 #include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
@@ -24,7 +26,41 @@ Ref<Value> PlacedOn(const Ref<Tensor>& tensor, size_t num_devices) {
       MirroredLeaf(std::vector<Ref<Value>>(num_devices, Value::OfTensor(tensor))));
 }
 
+Ref<Value> PlacedOnEach(std::span<const Ref<Tensor>> tensors) {
+  const bool same = std::all_of(tensors.begin(), tensors.end(), [&](const Ref<Tensor>& tensor) {
+    return tensor.get() == tensors[0].get();
+  });
+  if (same) return PlacedOn(tensors[0], tensors.size());
+  std::vector<Ref<Value>> components;
+  for (const Ref<Tensor>& tensor : tensors) components.push_back(Value::OfTensor(tensor));
+  return Value::OfLeaf(MirroredLeaf(std::move(components)));
+}
+
+Result<Ref<Value>> PlacedOnDevices(const Ref<Tensor>& tensor,
+                                   std::span<const Ref<Device>> devices) {
+  std::vector<Ref<Tensor>> there;
+  for (const Ref<Device>& device : devices) {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> one, OnDevice(*tensor, device.get()));
+    there.push_back(std::move(one));
+  }
+  return PlacedOnEach(there);
+}
+
 namespace {
+
+// A mirrored value, or one tensor, where it should lie.
+Result<Ref<Value>> OnItsDevices(Ref<Value> value, std::span<const Ref<Device>> devices) {
+  const DistributedValue* const several = AsDistributed(value->leaf());
+  std::vector<Ref<Tensor>> there;
+  bool moved = false;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const Leaf& leaf = several == nullptr ? value->leaf() : several->component(i).leaf();
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> one, OnDevice(leaf.tensor(), devices[i].get()));
+    moved |= one.get() != &leaf.tensor();
+    there.push_back(std::move(one));
+  }
+  return moved ? PlacedOnEach(there) : std::move(value);
+}
 
 // What an implementation gave and CheckResult has seen, as a mirrored value or one tensor.
 Ref<Value> MirroredResult(const Value& result, size_t num_devices) {
@@ -59,7 +95,7 @@ Result<std::vector<Ref<Device>>> DevicesOf(const Strategy& strategy, const Value
   const Leaf& leaf = destinations.leaf();
   switch (leaf.kind()) {
     case LeafKind::kString: {
-      Result<Ref<Device>> found = strategy.device_set().FindHost(leaf.string());
+      Result<Ref<Device>> found = strategy.device_set().Find(leaf.string());
       if (!found.ok()) {
         return InvalidArgument("{}: the destination {} cannot be used: {}", what,
                                Quote(leaf.string()), found.status().message())
@@ -80,7 +116,7 @@ Result<std::vector<Ref<Device>>> DevicesOf(const Strategy& strategy, const Value
     }
     case LeafKind::kTensor: {
       if (strategy.num_local_replicas() == 1) return AllDevices(strategy);
-      TUTTI_ASSIGN_OR_RETURN(Ref<Device> host, strategy.device_set().FindHost("CPU:0"));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Device> host, strategy.device_set().Find("CPU:0"));
       return std::vector<Ref<Device>>{std::move(host)};
     }
     default:
@@ -225,7 +261,8 @@ Result<std::vector<Ref<Value>>> CrossDeviceOps::ReduceChecked(
     if (reduction.tensors.size() == 1 && call.strategy.num_local_replicas() > 1) {
       // One value for all replicas.
       TUTTI_RETURN_IF_ERROR(call.strategy.CheckPlainReduce(op, *reduction.tensors[0], label));
-      results[i] = PlacedOn(reduction.tensors[0]->OfNoStep(), reduction.devices.size());
+      TUTTI_ASSIGN_OR_RETURN(
+          results[i], PlacedOnDevices(reduction.tensors[0]->OfNoStep(), reduction.devices));
       continue;
     }
     std::vector<const Tensor*> pointers;
@@ -250,7 +287,9 @@ Result<std::vector<Ref<Value>>> CrossDeviceOps::ReduceChecked(
     const size_t num_devices = reduction.devices.size();
     TUTTI_RETURN_IF_ERROR(
         CheckResult(call, *reduced[k], *reduction.tensors[0], num_devices));
-    results[numbers[k]] = MirroredResult(*reduced[k], num_devices);
+    TUTTI_ASSIGN_OR_RETURN(
+        results[numbers[k]],
+        OnItsDevices(MirroredResult(*reduced[k], num_devices), reduction.devices));
     call.strategy.NoteUse(call.what, op, *reduction.tensors[0]);
   }
   return results;
@@ -294,7 +333,7 @@ Result<Ref<Value>> CrossDeviceOps::BroadcastOne(const CrossDeviceCall& call, con
   const size_t num_devices = broadcasting.devices.size();
   TUTTI_RETURN_IF_ERROR(CheckResult(call, *result, *broadcasting.tensor, num_devices));
   call.strategy.NoteUse(*broadcasting.tensor);
-  return MirroredResult(*result, num_devices);
+  return OnItsDevices(MirroredResult(*result, num_devices), broadcasting.devices);
 }
 
 // ---- The implementation, by the deadline. ----

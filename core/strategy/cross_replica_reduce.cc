@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/strategy/device_values.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/concat.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/device_buffer.h"
 #include "core/tensor/tensor_observer.h"
 
 namespace tutti {
@@ -17,7 +17,6 @@ namespace tutti {
 namespace {
 
 Status CheckDTypes(std::span<const Tensor* const> tensors, std::string_view what) {
-  for (const Tensor* tensor : tensors) TUTTI_RETURN_IF_ERROR(CheckOnHost(what, *tensor));
   for (size_t i = 1; i < tensors.size(); ++i) {
     if (tensors[i]->dtype() == tensors[0]->dtype()) continue;
     return InvalidArgument(
@@ -67,6 +66,33 @@ Result<size_t> NormalAxis(const Tensor& tensor, int64_t axis, size_t replica,
   return static_cast<size_t>(normal);
 }
 
+bool AreOnHost(std::span<const Tensor* const> tensors) {
+  for (const Tensor* tensor : tensors) {
+    if (IsOnGpu(*tensor)) return false;
+  }
+  return true;
+}
+
+std::vector<Ref<Tensor>> RefsTo(std::span<const Tensor* const> tensors) {
+  std::vector<Ref<Tensor>> refs;
+  for (const Tensor* tensor : tensors) {
+    refs.push_back(Ref<Tensor>::Retain(const_cast<Tensor*>(tensor)));
+  }
+  return refs;
+}
+
+// Copies of tensors of GPUs among them, and pointers to all.
+struct HostTensors {
+  std::vector<Ref<Tensor>> tensors;
+  std::vector<const Tensor*> pointers;
+};
+Result<HostTensors> ToHost(std::span<const Tensor* const> tensors) {
+  HostTensors here;
+  TUTTI_ASSIGN_OR_RETURN(here.tensors, AllOnHost(RefsTo(tensors)));
+  for (const Ref<Tensor>& tensor : here.tensors) here.pointers.push_back(tensor.get());
+  return here;
+}
+
 // What passes through a reduction outside of replicas; `what` names it and the part of the value.
 Status ObserveReplicas(std::span<const Tensor* const> tensors, std::string_view what) {
   if (!TensorsAreObserved()) return OkStatus();
@@ -94,6 +120,10 @@ Status CheckSameAcrossReplicas(std::span<const Tensor* const> tensors, std::stri
 
 Result<AxisSums> SumEachAlongAxis(std::span<const Tensor* const> tensors, int64_t axis,
                                   std::string_view what) {
+  if (!AreOnHost(tensors)) {
+    TUTTI_ASSIGN_OR_RETURN(const HostTensors here, ToHost(tensors));
+    return SumEachAlongAxis(here.pointers, axis, what);
+  }
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
   const DType dtype = tensors[0]->dtype();
   const DType wide = WideDType(dtype);
@@ -149,12 +179,22 @@ Result<Ref<Tensor>> ReduceAcrossReplicas(ReduceOp op, std::span<const Tensor* co
     return ObservedResult(FinishAxisSum(op, sum, tensors[0]->dtype(), what), what);
   }
   TUTTI_RETURN_IF_ERROR(CheckShapes(tensors, what));
+  if (!AreOnHost(tensors)) {
+    const Device* const host[] = {nullptr};
+    TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> folds,
+                           AllReduceOnDevices(op, RefsTo(tensors), host));
+    return tensors.size() == 1 ? folds[0] : ObservedResult(folds[0], what);
+  }
   if (tensors.size() == 1) return tensors[0]->OfNoStep();
   return ObservedResult(Reduce(op, tensors), what);
 }
 
 Result<Ref<Tensor>> GatherAcrossReplicas(std::span<const Tensor* const> tensors, int64_t axis,
                                          std::string_view what) {
+  if (!AreOnHost(tensors)) {
+    TUTTI_ASSIGN_OR_RETURN(const HostTensors here, ToHost(tensors));
+    return GatherAcrossReplicas(here.pointers, axis, what);
+  }
   TUTTI_RETURN_IF_ERROR(CheckDTypes(tensors, what));
   TUTTI_RETURN_IF_ERROR(ObserveReplicas(tensors, what));
   const Tensor& first = *tensors[0];

@@ -1,5 +1,6 @@
 // Reductions of what the replicas hold, from outside of them: the arithmetic behind
-// Strategy::Reduce and Gather, one leaf at a time.
+// Strategy::Reduce and Gather, one leaf at a time. Tensors may lie on GPUs; results are on the
+// host.
 
 #ifndef TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_
 #define TUTTI_CORE_STRATEGY_CROSS_REPLICA_REDUCE_H_

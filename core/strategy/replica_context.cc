@@ -4,10 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/packing.h"
 #include "core/function/function.h"
+#include "core/strategy/device_all_reduce.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/lockstep.h"
 #include "core/strategy/ops_all_reduce.h"
@@ -15,6 +18,7 @@
 #include "core/strategy/strategy.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_collectives.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/tensor_observer.h"
 
 namespace tutti {
@@ -82,6 +86,16 @@ CollectiveOptions ReplicaContext::Hinted(const CollectiveOptions& call) const {
   return CollectiveOptions(Combine(call), call.hints.Or(strategy()->hints()));
 }
 
+Status ReplicaContext::CheckPlaces(const Value& value, const char* what) const {
+  for (const Leaf& leaf : value.leaves()) {
+    if (!leaf.is_tensor() || !IsOnGpu(leaf.tensor())) continue;
+    TUTTI_RETURN_IF_ERROR(strategy()->has_gpus()
+                              ? CheckReplicaPlace(leaf.tensor(), *device(), replica_id(), what)
+                              : CheckOnHost(what, leaf.tensor()));
+  }
+  return OkStatus();
+}
+
 Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
                                              const CollectiveOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_reduce"));
@@ -90,7 +104,32 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     if (!slices.empty()) return AllReduceSlices(op, value, slices, options);
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_reduce"));
+  TUTTI_RETURN_IF_ERROR(CheckPlaces(value, "all_reduce"));
+  const bool over_workers = strategy()->team_channel() != nullptr;
+  if (over_workers && AnyOnGpu(value)) {  // between workers by the host
+    const CallOptions call = Combine(options);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> here,
+                           LeavesOnHost(value, {&call, &environment().clock()}));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> reduced, AllReduce(op, *here, options));
+    return LeavesWhere(*reduced, value, *device());
+  }
   std::vector<Leaf> leaves(value.leaves().begin(), value.leaves().end());
+  if (strategy()->has_gpus() && !over_workers) {
+    std::vector<const Tensor*> inputs;
+    for (const size_t i : numbers) {
+      TUTTI_RETURN_IF_ERROR(CheckReducible(op, leaves[i].tensor().dtype()));
+      inputs.push_back(&value.leaf(i).tensor());
+    }
+    const bool shown = TensorsAreObserved();
+    if (shown) TUTTI_RETURN_IF_ERROR(ObserveLeaves("all_reduce", value));
+    DeviceAllReduce part(*strategy(), *device(), op, inputs, Hinted(options));
+    TUTTI_RETURN_IF_ERROR(Merge(&part, options));
+    std::vector<Ref<Tensor>> outputs = part.TakeOutputs();
+    for (size_t k = 0; k < numbers.size(); ++k) {
+      leaves[numbers[k]] = Leaf::OfTensor(std::move(outputs[k]));
+    }
+    return value.WithLeaves(std::move(leaves));
+  }
   std::vector<const Tensor*> inputs;
   std::vector<Tensor*> outputs;
   TensorOptions memory;
@@ -105,7 +144,7 @@ Result<Ref<Value>> ReplicaContext::AllReduce(ReduceOp op, const Value& value,
     outputs.push_back(output.get());
     leaves[i] = Leaf::OfTensor(std::move(output));
   }
-  if (strategy()->team_channel() != nullptr) {
+  if (over_workers) {
     TeamAllReduce part(*strategy(), op, StructureOf(value), inputs, outputs,
                        Hinted(options));
     TUTTI_RETURN_IF_ERROR(Merge(&part, options));
@@ -171,6 +210,14 @@ Result<Ref<Value>> ReplicaContext::AllGather(const Value& value, int64_t axis,
   TUTTI_RETURN_IF_ERROR(CheckInside(CallbackClass::kReplica, "all_gather"));
   TUTTI_RETURN_IF_ERROR(CheckNoSlices(value, "all_gather"));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, TensorLeaves(value, "all_gather"));
+  TUTTI_RETURN_IF_ERROR(CheckPlaces(value, "all_gather"));
+  if (AnyOnGpu(value)) {  // joined on the host
+    const CallOptions call = Combine(options);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> here,
+                           LeavesOnHost(value, {&call, &environment().clock()}));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> joined, AllGather(*here, axis, options));
+    return LeavesWhere(*joined, value, *device());
+  }
   for (const size_t i : numbers) {
     const Tensor& input = value.leaf(i).tensor();
     if (axis < 0 || axis >= static_cast<int64_t>(input.rank())) {

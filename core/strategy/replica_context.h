@@ -61,6 +61,9 @@ class ReplicaContext final : public Context {
   // Shows the tensors that this replica brings to the observer; what it refuses ends the epoch.
   Status ObserveLeaves(const char* op, const Value& value);
 
+  // Whether the tensors lie where this replica's may: INVALID_ARGUMENT for those of other GPUs.
+  Status CheckPlaces(const Value& value, const char* what) const;
+
   // Of a collective of one worker's replicas: with the strategy's hints where the call has none.
   CollectiveOptions Hinted(const CollectiveOptions& options) const;
   // AllReduce of a structure with indexed slices.

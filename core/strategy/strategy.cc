@@ -1,5 +1,6 @@
 #include "core/strategy/strategy.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/callback_scope.h"
@@ -11,11 +12,13 @@
 #include "core/strategy/built_in_ops.h"
 #include "core/strategy/cross_device_ops.h"
 #include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/replica_runner.h"
 #include "core/strategy/slices_reduce.h"
+#include "core/strategy/strategy_devices.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_reduce.h"
 #include "core/strategy/variable.h"
@@ -33,6 +36,7 @@ Strategy::Strategy(Ref<Environment> environment, const char* type_name, bool is_
       type_name_(type_name),
       is_mirrored_(is_mirrored),
       devices_(std::move(devices)),
+      has_gpus_(CountGpus(devices_) > 0),
       device_set_(Ref<const DeviceSet>::Retain(&device_set)),
       parameter_device_(std::move(parameter_device)),
       given_ops_(options.cross_device_ops),
@@ -81,14 +85,14 @@ bool Strategy::is_default() const { return type_name_ == kDefaultStrategy; }
 
 Result<Ref<Strategy>> Strategy::CreateDefault(Ref<Environment> environment,
                                               const DeviceSet& devices) {
-  TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.FindHost("CPU:0"));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.Find("CPU:0"));
   return Make(std::move(environment), devices, kDefaultStrategy, false, {std::move(cpu)}, {});
 }
 
 Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,
                                                 const DeviceSet& devices, std::string_view device,
                                                 const StrategyOptions& options) {
-  Result<Ref<Device>> found = devices.FindHost(device);
+  Result<Ref<Device>> found = devices.Find(device);
   if (!found.ok()) return std::move(found).status().WithPrefix("OneDeviceStrategy");
   return Make(std::move(environment), devices, "OneDeviceStrategy", false,
               {std::move(found).value()}, options);
@@ -96,60 +100,7 @@ Result<Ref<Strategy>> Strategy::CreateOneDevice(Ref<Environment> environment,
 
 namespace {
 
-// The devices of a mirrored strategy.
-Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
-                                             std::span<const std::string> names,
-                                             const char* type_name) {
-  std::vector<Ref<Device>> found;
-  if (names.empty()) found = devices.ListDevices(DeviceType::kGpu);
-  if (names.empty() && found.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(Ref<Device> cpu, devices.FindHost("CPU:0"));
-    found.push_back(std::move(cpu));
-  }
-  for (const std::string& name : names) {
-    Result<Ref<Device>> device = devices.FindHost(name);
-    if (!device.ok()) {
-      return InvalidArgument("{}: device {} cannot be used: {}", type_name, Quote(name),
-                             device.status().message())
-          .WithCause(device.status());
-    }
-    for (size_t i = 0; i < found.size(); ++i) {
-      if (found[i]->id() != (*device)->id()) continue;
-      return InvalidArgument(
-          "{}: devices {} ({}) and {} ({}) are the same; name each device once, "
-          "logical CPUs are CPU:0, CPU:1, ...",
-          type_name, i, Quote(names[i]), found.size(), Quote(name));
-    }
-    found.push_back(std::move(device).value());
-  }
-  return found;
-}
-
 constexpr const char* kMultiWorker = "MultiWorkerMirroredStrategy";
-
-Result<std::vector<Ref<Device>>> FindDevices(const DeviceSet& devices,
-                                             const MultiWorkerOptions& options) {
-  if (options.num_replicas < 0) {
-    return InvalidArgument(
-        "{}: num_replicas is {}; pass 1 or more, or 0 for as many as there are "
-        "devices",
-        kMultiWorker, options.num_replicas);
-  }
-  const auto wanted = static_cast<size_t>(options.num_replicas);
-  if (!options.devices.empty()) {
-    if (wanted != 0 && wanted != options.devices.size()) {
-      return InvalidArgument(
-          "{}: num_replicas is {}, and {} devices are named; pass one of the two", kMultiWorker,
-          wanted, options.devices.size());
-    }
-    return FindDevices(devices, options.devices, kMultiWorker);
-  }
-  if (wanted == 0) return FindDevices(devices, options.devices, kMultiWorker);
-  const char* type = devices.ListDevices(DeviceType::kGpu).size() >= wanted ? "GPU" : "CPU";
-  std::vector<std::string> names;
-  for (size_t i = 0; i < wanted; ++i) names.push_back(Format("{}:{}", type, i));
-  return FindDevices(devices, names, kMultiWorker);
-}
 
 // Of RING each call says whether it can be.
 Status CheckCommunication(const CommunicationOptions& options, const WorkerTeam* team, Log& log) {
@@ -192,6 +143,7 @@ Result<Ref<Strategy>> Strategy::CreateMirrored(Ref<Environment> environment,
                                                const StrategyOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Device>> found,
                          FindDevices(devices, names, "MirroredStrategy"));
+  TellOfMixedDevices(environment->log(), found, "MirroredStrategy");
   return Make(std::move(environment), devices, "MirroredStrategy", true, std::move(found), options);
 }
 
@@ -202,7 +154,9 @@ Result<Ref<Strategy>> Strategy::CreateCentralStorage(Ref<Environment> environmen
                                                      const StrategyOptions& options) {
   constexpr const char* kType = "CentralStorageStrategy";
   TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Device>> found, FindDevices(devices, compute, kType));
-  Result<Ref<Device>> storage = devices.FindHost(parameter.empty() ? "CPU:0" : parameter);
+  const bool is_one_gpu = found.size() == 1 && CountGpus(found) == 1;
+  const std::string by_default = is_one_gpu ? found[0]->short_name() : "CPU:0";
+  Result<Ref<Device>> storage = devices.Find(parameter.empty() ? by_default : parameter);
   if (!storage.ok()) {
     return InvalidArgument("{}: the parameter device {} cannot be used: {}", kType,
                            Quote(parameter), storage.status().message())
@@ -221,7 +175,8 @@ Result<Ref<Strategy>> Strategy::CreateMultiWorkerMirrored(Ref<Environment> envir
   TUTTI_RETURN_IF_ERROR(environment->CheckUsable(kMultiWorker));
   TUTTI_RETURN_IF_ERROR(
       CheckCommunication(options.communication, options.team.get(), environment->log()));
-  Result<std::vector<Ref<Device>>> found = FindDevices(devices, options);
+  Result<std::vector<Ref<Device>>> found = FindDevices(devices, options, kMultiWorker);
+  if (found.ok()) TellOfMixedDevices(environment->log(), *found, kMultiWorker);
   if (!options.team || options.team->num_workers() == 1) {
     TUTTI_RETURN_IF_ERROR(found.status());
     TUTTI_ASSIGN_OR_RETURN(Ref<Strategy> alone,
@@ -498,6 +453,7 @@ Result<Ref<Value>> Strategy::TeamReduceValue(ReduceOp op, const Value& value,
     const std::string label = LeafLabel("reduce", value, i);
     TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> replicas, TensorsOf(leaf, label));
     if (replicas.empty() && IsComponent(leaf)) replicas.push_back(leaf.tensor_ref());
+    TUTTI_ASSIGN_OR_RETURN(replicas, AllOnHost(replicas, {&options, &environment().clock()}));
     if (replicas.empty()) {
       TUTTI_RETURN_IF_ERROR(CheckPlainReduce(op, leaf, label));
       const Tensor* plain[] = {&leaf.tensor()};

@@ -82,15 +82,17 @@ class Strategy final : public Closable {
   static Result<Ref<Strategy>> CreateOneDevice(Ref<Environment> environment,
                                                const DeviceSet& devices, std::string_view device,
                                                const StrategyOptions& options = {});
-  // One replica per device; none named: all GPUs, else the CPU. INVALID_ARGUMENT naming a device
-  // that comes twice or is unknown.
+  // One replica per device; none named: all GPUs, else the CPU. GPUs beside CPUs are a warning: all
+  // that they do together is copied through the host. INVALID_ARGUMENT naming a device that comes
+  // twice or is unknown.
   static Result<Ref<Strategy>> CreateMirrored(Ref<Environment> environment,
                                               const DeviceSet& devices,
                                               std::span<const std::string> names,
                                               const StrategyOptions& options = {});
 
   // Replicas on `compute` (none named: all GPUs, else the CPU), variables on the one device
-  // `parameter` (empty: the CPU), where replicas' updates are aggregated and happen once.
+  // `parameter` (empty: the GPU where `compute` is one, else the CPU), where replicas' updates are
+  // aggregated and happen once.
   // INVALID_ARGUMENT as of CreateMirrored.
   static Result<Ref<Strategy>> CreateCentralStorage(Ref<Environment> environment,
                                                     const DeviceSet& devices,
@@ -133,6 +135,9 @@ class Strategy final : public Closable {
   const Device& parameter_device(size_t i) const {
     return parameter_device_ ? *parameter_device_ : *devices_[i];
   }
+  // Whether one of this process's replicas is on a GPU: what replicas do together goes by
+  // device_values.h then.
+  bool has_gpus() const { return has_gpus_; }
   // Whether variables lie on one device, apart from the replicas'.
   bool has_central_storage() const { return parameter_device_ != nullptr; }
   // "/job:localhost/replica:0/task:0/device:CPU:0"; null past the last one. As long-lived as the
@@ -279,6 +284,7 @@ class Strategy final : public Closable {
   const char* const type_name_;
   const bool is_mirrored_;
   const std::vector<Ref<Device>> devices_;
+  const bool has_gpus_;
   const Ref<const DeviceSet> device_set_;
   const Ref<Device> parameter_device_;  // of CentralStorage
   const Ref<CrossDeviceOps> given_ops_;

@@ -110,7 +110,9 @@ Result<std::vector<Ref<Value>>> Strategy::ReduceEachTo(
                          Reduce(op, *Value::Tuple(operands), std::nullopt, options));
   std::vector<Ref<Value>> results;
   for (size_t i = 0; i < operands.size(); ++i) {
-    results.push_back(PlacedOn(reduced->Child(i)->leaf().tensor_ref(), devices[i].size()));
+    TUTTI_ASSIGN_OR_RETURN(
+        Ref<Value> placed, PlacedOnDevices(reduced->Child(i)->leaf().tensor_ref(), devices[i]));
+    results.push_back(std::move(placed));
   }
   return results;
 }

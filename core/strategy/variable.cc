@@ -23,8 +23,11 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/placement_log.h"
+#include "core/device/gpu_memory.h"
 #include "core/function/context.h"
 #include "core/strategy/cross_device_ops.h"
+#include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
@@ -33,6 +36,7 @@
 #include "core/strategy/variable_update.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/open_shape_sink.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor_observer.h"
@@ -113,7 +117,7 @@ Result<Ref<Tensor>> Variable::ReadCopy(size_t i) const {
   Copy& copy = *copies_[i];
   std::lock_guard<std::mutex> lock(copy.mutex);
   if (dtype_ == DType::kBytes) return copy.view;
-  return NewMemory(*copy.storage);
+  return NewMemory(copy, *copy.storage);
 }
 
 Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
@@ -135,10 +139,17 @@ Result<Ref<Tensor>> Variable::ReadAggregated(const CallOptions& options) const {
     values.push_back(std::move(value));
   }
   const ReduceOp op = aggregation_ == Aggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
+  const GpuWait wait{&options, &strategy_->environment().clock()};
   CrossDeviceOps* ops = strategy_->given_ops();
   // Ops that read such a variable themselves would ask themselves.
   if (ops == nullptr || CurrentCallbackClass() == CallbackClass::kUpdate) {
-    return Reduce(op, pointers);
+    if (!AnyOnGpu(values)) return Reduce(op, pointers);
+    TUTTI_RETURN_IF_ERROR(CheckReducible(op, dtype_).WithPrefix("read"));
+    TUTTI_RETURN_IF_ERROR(CheckSameAcrossReplicas(pointers, "read"));
+    const Device* const first[] = {copies_[0]->gpu.get()};
+    TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Tensor>> folds,
+                           AllReduceOnDevices(op, values, first, wait));
+    return std::move(folds[0]);
   }
   const std::string what = Format("read of variable '{}'", name());
   const CollectiveOptions call(options);
@@ -157,6 +168,8 @@ Result<Ref<Tensor>> Variable::ReadOverTeam(const CallOptions& options) const {
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, ReadCopy(i));
     values.push_back(std::move(value));
   }
+  TUTTI_ASSIGN_OR_RETURN(values,
+                         AllOnHost(values, {&options, &strategy_->environment().clock()}));
   if (aggregation_ == Aggregation::kOnlyFirstReplica) {
     if (!shape_.IsFullyKnown()) return BroadcastOfWorker0(team, label, options, *values[0]);
     if (dtype_ == DType::kBytes) return BroadcastStrings(team, label, options, *values[0]);
@@ -205,7 +218,7 @@ bool Variable::HasCopy(const Tensor& component) const {
   if (component.dtype() != dtype_ || component.num_elements() == 0) return false;
   return std::any_of(copies_.begin(), copies_.end(), [&](const std::unique_ptr<Copy>& copy) {
     std::lock_guard<std::mutex> lock(copy->mutex);
-    return component.data() == copy->storage->data() &&
+    return component.address() == copy->storage->address() &&
            component.shape() == copy->storage->shape();
   });
 }
@@ -254,8 +267,8 @@ namespace {
 // Whether the elements lie in this copy's memory. (Views do not cross from one block into another,
 // so that one element tells.)
 bool LiesIn(const Tensor& tensor, const Tensor& storage) {
-  const auto* begin = static_cast<const char*>(storage.data());
-  const auto* element = static_cast<const char*>(tensor.data());
+  const auto* begin = static_cast<const char*>(storage.address());
+  const auto* element = static_cast<const char*>(tensor.address());
   return element >= begin && element < begin + storage.byte_size();
 }
 
@@ -265,7 +278,10 @@ Result<Ref<Tensor>> Variable::Detached(const Tensor& tensor) const {
   // Nobody writes into memory that is replaced, and that somebody holds.
   if (moves()) return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
   for (const std::unique_ptr<Copy>& copy : copies_) {
-    if (LiesIn(tensor, *copy->storage)) return tensor.Copy();
+    if (!LiesIn(tensor, *copy->storage)) continue;
+    TensorOptions there;
+    if (IsOnGpu(tensor)) there.device = tensor.device();
+    return tensor.Copy(there);
   }
   return Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor));
 }
@@ -275,11 +291,17 @@ Shape Variable::ShapeOfCopy(size_t i) const {
   return copies_[i]->storage->shape();
 }
 
-Result<Ref<Tensor>> Variable::NewMemory(const Tensor& tensor) const {
+Result<Ref<Tensor>> Variable::NewMemory(const Copy& copy, const Tensor& tensor) const {
+  if (copy.gpu) return CopyToGpu(tensor, *GpuMemoryOf(*copy.gpu));
   TensorOptions memory;
   memory.zeroed = false;
   memory.account = &strategy_->environment().memory();
-  return tensor.Copy(memory);
+  return IsOnGpu(tensor) ? CopyToCpu(tensor, memory) : tensor.Copy(memory);
+}
+
+bool Variable::is_on_gpu() const {
+  return std::any_of(copies_.begin(), copies_.end(),
+                     [](const std::unique_ptr<Copy>& copy) { return copy->gpu != nullptr; });
 }
 
 Status Variable::Replace(Write write, size_t i, const Tensor& tensor) {
@@ -287,7 +309,7 @@ Status Variable::Replace(Write write, size_t i, const Tensor& tensor) {
   std::lock_guard<std::mutex> lock(copy.mutex);
   Ref<Tensor> made;
   if (write == Write::kAssign) {
-    TUTTI_ASSIGN_OR_RETURN(made, NewMemory(tensor));
+    TUTTI_ASSIGN_OR_RETURN(made, NewMemory(copy, tensor));
   } else {
     if (tensor.shape() != copy.storage->shape()) {
       return InvalidArgument("{}: variable '{}' holds a value of shape {}, the tensor has {}; it "
@@ -296,7 +318,7 @@ Status Variable::Replace(Write write, size_t i, const Tensor& tensor) {
                              tensor.shape().ToString());
     }
     const BinaryOp op = write == Write::kAdd ? BinaryOp::kAdd : BinaryOp::kSub;
-    TUTTI_ASSIGN_OR_RETURN(made, NewMemory(*copy.storage));
+    TUTTI_ASSIGN_OR_RETURN(made, NewMemory(copy, *copy.storage));
     TUTTI_RETURN_IF_ERROR(BinaryInPlace(op, made.get(), tensor));
   }
   Ref<Tensor> view = ReadOnly(made);
@@ -306,6 +328,10 @@ Status Variable::Replace(Write write, size_t i, const Tensor& tensor) {
 }
 
 Status Variable::UpdateCopy(Write write, size_t i, const Tensor& tensor) {
+  if (is_on_gpu() || IsOnGpu(tensor)) {
+    const Ref<Tensor> same[] = {Ref<Tensor>::Retain(const_cast<Tensor*>(&tensor))};
+    return WriteOnDevices(write, same, i, i + 1);
+  }
   if (moves()) return Replace(write, i, tensor);
   TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand, Detached(tensor));
   Copy& copy = *copies_[i];
@@ -331,6 +357,9 @@ Status Variable::ObserveCopy(Write write, size_t i) const {
 
 Status Variable::UpdateAllCopies(Write write, const Tensor& tensor) {
   TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> operand, Detached(tensor));
+  if (is_on_gpu() || IsOnGpu(tensor)) {
+    return WriteOnDevices(write, {&operand, 1}, 0, copies_.size());
+  }
   for (size_t i = 0; i < copies_.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(UpdateCopy(write, i, *operand));
   }
@@ -389,7 +418,8 @@ Status Variable::Update(Write write, Context* context, const Tensor& tensor,
     }
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> count,
                            Full(dtype_, Shape(), static_cast<double>(num_replicas)));
-    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> part, Binary(BinaryOp::kDiv, tensor, *count));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> here, OnHost(tensor));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> part, Binary(BinaryOp::kDiv, *here, *count));
     return UpdateAllCopies(write, *part);
   }
   return UpdateAllCopies(write, tensor);
@@ -428,6 +458,9 @@ std::string Variable::ToString() const {
 
 Status Variable::Save(std::string_view prefix, SaveSink* sink) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> value, Read(nullptr, sink->call_options()));
+  const CallOptions& call = sink->call_options();
+  TUTTI_ASSIGN_OR_RETURN(
+      value, OnDevice(*value, nullptr, {&call, &strategy_->environment().clock()}));
   TUTTI_RETURN_IF_ERROR(sink->PutTensor(prefix, std::move(value)));
   auto* const open = dynamic_cast<OpenShapeSink*>(sink);
   if (open != nullptr && !shape_.IsFullyKnown()) open->PutOpenShape(prefix, shape_);

@@ -159,6 +159,7 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   struct alignas(64) Copy {
     std::string name;
     std::string device;
+    Ref<Device> gpu;      // where it lies; null: the host
     std::mutex mutex;     // guards the elements, but for readers of the live memory
     Ref<Tensor> storage;  // of this copy alone; where it moves, a new one each time
     Ref<Tensor> view;     // the same memory, read-only
@@ -179,7 +180,16 @@ class Variable final : public RefCounted, public Printable, public Saveable {
   // The write to a copy of a variable that moves.
   Status Replace(Write write, size_t i, const Tensor& tensor);
   Status ReplaceRows(ScatterOp op, std::span<const IndexedSlices> slices, size_t i);
-  Result<Ref<Tensor>> NewMemory(const Tensor& tensor) const;
+  // A copy of `tensor`, wherever it lies, where `copy` is.
+  Result<Ref<Tensor>> NewMemory(const Copy& copy, const Tensor& tensor) const;
+  bool is_on_gpu() const;  // one of its copies
+  // The write of a tensor for all copies [first, last), or of one for each, of which any may lie on
+  // a GPU: nothing is changed unless there is memory for all of it. The observer sees the first
+  // copy afterwards, of an assign where `shows_assigns`.
+  Status WriteOnDevices(Write write, std::span<const Ref<Tensor>> tensors, size_t first,
+                        size_t last, bool shows_assigns = false);
+  Status ScatterOnDevices(ScatterOp op, std::span<const IndexedSlices> slices, size_t first,
+                          size_t last);
   Shape ShapeOfCopy(size_t i) const;
   // Slices that CheckScatter has passed.
   Status ScatterCopies(ScatterOp op, const IndexedSlices& slices, size_t first, size_t last);

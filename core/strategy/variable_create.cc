@@ -5,14 +5,16 @@
 #include "core/base/callback_scope.h"
 #include "core/base/error.h"
 #include "core/base/placement_log.h"
+#include "core/device/gpu_memory.h"
 #include "core/function/context.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/lockstep.h"
 #include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/team_channel.h"
 #include "core/strategy/team_strings.h"
 #include "core/strategy/variable.h"
-#include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 
 namespace tutti {
 
@@ -81,7 +83,7 @@ std::string Variable::Describe(const Tensor& initial, const VariableOptions& opt
 }
 
 Ref<Tensor> Variable::ReadOnly(const Ref<Tensor>& storage) {
-  return Tensor::View(storage->mutable_data(), storage->dtype(), storage->shape(), {},
+  return Tensor::View(storage->address(), storage->dtype(), storage->shape(), {},
                       /*read_only=*/true, storage, storage->device());
 }
 
@@ -102,7 +104,18 @@ Status Variable::MakeCopies(const Tensor& initial, const VariableOptions& option
     memory.zeroed = false;
     memory.allocator = device.allocator();
     memory.device = device.id();
-    TUTTI_ASSIGN_OR_RETURN(copy->storage, initial.Copy(memory));
+    if (GpuMemoryOf(device) != nullptr && initial.dtype() != DType::kBytes) {
+      copy->gpu = Ref<Device>::Retain(const_cast<Device*>(&device));
+      TUTTI_ASSIGN_OR_RETURN(copy->storage, NewMemory(*copy, initial));
+    } else {
+      if (GpuMemoryOf(device) != nullptr) {  // byte strings stay on the host
+        memory.allocator = nullptr;
+        memory.device = DeviceId();
+        copy->device = copy->device.substr(0, copy->device.rfind("GPU:")) + "CPU:0";
+      }
+      TUTTI_ASSIGN_OR_RETURN(
+          copy->storage, IsOnGpu(initial) ? CopyToCpu(initial, memory) : initial.Copy(memory));
+    }
     copy->view = ReadOnly(copy->storage);
     copies_.push_back(std::move(copy));
   }
@@ -148,10 +161,16 @@ Result<Ref<Variable>> Variable::MakeAndAgree(Ref<Strategy> strategy, const Tenso
     }
     return variable;
   }
-  Tensor* first = variable->copies_[0]->storage.get();
-  TUTTI_RETURN_IF_ERROR(team->Broadcast(label, call, first));
-  for (size_t i = 1; i < n; ++i) {
-    TUTTI_RETURN_IF_ERROR(CopyInto(*first, variable->copies_[i]->storage.get()));
+  const bool on_gpu = variable->copies_[0]->gpu != nullptr;
+  Ref<Tensor> first = variable->copies_[0]->storage;
+  if (on_gpu) {
+    Result<Ref<Tensor>> here = OnHost(*first);
+    if (!here.ok()) return team->Abort(std::move(here).status());
+    first = std::move(here).value();
+  }
+  TUTTI_RETURN_IF_ERROR(team->Broadcast(label, call, first.get()));
+  for (size_t i = on_gpu ? 0 : 1; i < n; ++i) {
+    TUTTI_RETURN_IF_ERROR(CopyAnywhere(*first, variable->copies_[i]->storage.get()));
   }
   return variable;
 }

@@ -62,6 +62,9 @@ Status VariableScatter::Execute(std::span<MergePart* const> parts) {
     TUTTI_RETURN_IF_ERROR(JoinOverTeam(*team));
     bytes = own_plan_.slices[0].values->byte_size();
   }
+  if (variable_.is_on_gpu()) {
+    return variable_.ScatterOnDevices(op_, own_plan_.slices, 0, variable_.num_copies());
+  }
   if (variable_.moves()) {
     for (size_t i = 0; i < variable_.num_copies(); ++i) {
       TUTTI_RETURN_IF_ERROR(variable_.ReplaceRows(op_, own_plan_.slices, i));
@@ -100,6 +103,7 @@ Status Variable::ScatterCopies(ScatterOp op, const IndexedSlices& slices, size_t
                                size_t last) {
   IndexedSlices own = slices;
   TUTTI_ASSIGN_OR_RETURN(own.values, Detached(*slices.values));
+  if (is_on_gpu()) return ScatterOnDevices(op, {&own, 1}, first, last);
   for (size_t i = first; i < last; ++i) {
     if (moves()) {
       TUTTI_RETURN_IF_ERROR(ReplaceRows(op, {&own, 1}, i));
@@ -120,7 +124,7 @@ Status Variable::ReplaceRows(ScatterOp op, std::span<const IndexedSlices> slices
   for (const IndexedSlices& part : slices) {
     TUTTI_RETURN_IF_ERROR(CheckScatter(op, dtype_, shape, part, what));
   }
-  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> made, NewMemory(*copy.storage));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> made, NewMemory(copy, *copy.storage));
   for (const IndexedSlices& part : slices) ScatterRows(op, part, 0, shape.dim(0), made.get());
   copy.view = ReadOnly(made);
   copy.storage = std::move(made);

@@ -4,9 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/strategy/cross_device_ops.h"
 #include "core/strategy/cross_replica_reduce.h"
+#include "core/strategy/device_values.h"
 #include "core/strategy/distributed_value.h"
 #include "core/strategy/observed_team.h"
 #include "core/strategy/team_channel.h"
@@ -106,6 +108,7 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
   }
   TeamChannel* const team = variable_.strategy_->team_channel();
   if (team != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(own_plan_.operands, AllOnHost(own_plan_.operands, Wait()));
     TUTTI_RETURN_IF_ERROR(FoldOverTeam(*team));
   } else if (variable_.dtype_ != DType::kBytes) {
     if (TensorsAreObserved()) TUTTI_RETURN_IF_ERROR(ObserveOperands());
@@ -113,6 +116,7 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
       TUTTI_RETURN_IF_ERROR(FoldByOps(*ops, parts));
     }
   }
+  if (variable_.is_on_gpu() || AnyOnGpu(own_plan_.operands)) return UpdateOnDevices();
   if (variable_.moves()) {
     if (own_plan_.operands.size() > 1) {
       std::vector<const Tensor*> pointers;
@@ -140,6 +144,29 @@ Status VariableUpdate::Execute(std::span<MergePart* const> parts) {
     own_plan_.locks.clear();
   }
   return OkStatus();
+}
+
+Status VariableUpdate::UpdateOnDevices() {
+  TeamChannel* const team = variable_.strategy_->team_channel();
+  const size_t n = variable_.num_copies();
+  if (own_plan_.operands.size() > 1) {
+    std::vector<const Tensor*> pointers;
+    for (const Ref<Tensor>& operand : own_plan_.operands) pointers.push_back(operand.get());
+    TUTTI_RETURN_IF_ERROR(CheckSameAcrossReplicas(pointers, Describe()));
+    std::vector<const Device*> devices;
+    for (const auto& copy : variable_.copies_) devices.push_back(copy->gpu.get());
+    const bool mean = variable_.aggregation_ == Aggregation::kMean;
+    TUTTI_ASSIGN_OR_RETURN(own_plan_.operands,
+                           AllReduceOnDevices(mean ? ReduceOp::kMean : ReduceOp::kSum,
+                                              own_plan_.operands, devices, Wait()));
+  }
+  const ObservedScope all(team != nullptr && team->observed() ? Observed::kChecked
+                                                              : Observed::kAsBefore);
+  return variable_.WriteOnDevices(write_, own_plan_.operands, 0, n, /*shows_assigns=*/true);
+}
+
+GpuWait VariableUpdate::Wait() const {
+  return {&options_, &variable_.strategy_->environment().clock()};
 }
 
 Status VariableUpdate::ObserveOperands() const {

@@ -21,6 +21,7 @@
 #include "core/base/call_options.h"
 #include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/device/gpu_stream.h"
 #include "core/strategy/lockstep.h"
 #include "core/strategy/variable.h"
 #include "core/tensor/tensor.h"
@@ -62,6 +63,9 @@ class VariableUpdate final : public MergePart {
   Status ObserveOperands() const;
   // The same by the strategy's cross-device ops.
   Status FoldByOps(CrossDeviceOps& ops, std::span<MergePart* const> parts);
+  // All of Execute, where copies or operands lie on GPUs, once there are operands.
+  Status UpdateOnDevices();
+  GpuWait Wait() const;
   // Folds and writes elements [begin, end).
   void UpdateRange(const Plan& plan, int64_t begin, int64_t end) const;
 

@@ -5,7 +5,11 @@
 namespace tutti {
 
 const DeviceBuffer* DeviceBufferOf(const Tensor& tensor) {
-  return tensor.device().is_cpu() ? nullptr : dynamic_cast<const DeviceBuffer*>(tensor.owner());
+  if (tensor.device().is_cpu()) return nullptr;
+  // A view may keep the tensor that it was made of.
+  const RefCounted* owner = tensor.owner();
+  while (const auto* const viewed = dynamic_cast<const Tensor*>(owner)) owner = viewed->owner();
+  return dynamic_cast<const DeviceBuffer*>(owner);
 }
 
 Status CheckOnHost(std::string_view what, const Tensor& tensor) {

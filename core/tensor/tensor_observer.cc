@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/tensor/device_buffer.h"
+
 namespace tutti {
 
 namespace {
@@ -65,7 +67,10 @@ void RecordTensor(const TensorSighting& sighting, const Tensor& tensor) {
   if (recorder) (void)recorder->Observe(sighting, tensor);
 }
 
-Status ObserveTensor(const TensorSighting& sighting, const Tensor& tensor) {
+Status ObserveTensor(const TensorSighting& sighting, const Tensor& given) {
+  // Whoever observes asks for the elements, wherever they lie.
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> here, OnHost(given));
+  const Tensor& tensor = *here;
   RecordTensor(sighting, tensor);
   return tensor_internal::CheckedHere() ? CheckTensor(sighting, tensor) : OkStatus();
 }

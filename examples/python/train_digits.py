@@ -1,7 +1,7 @@
 """Trains a two-layer perceptron on handwritten digits, on the replicas of one or several workers.
 
     PYTHONPATH=build/release/bindings/python python3 examples/python/train_digits.py
-        [--replicas N] [--epochs E] [--batch B] [--seed S] [--data DIR]
+        [--replicas N | --devices NAMES] [--epochs E] [--batch B] [--seed S] [--data DIR]
         [--checkpoints DIR] [--save-every STEPS]
 
 or under `tutti run --workers 2 --replicas 2 -- python3 ...`. Each replica computes the gradient of
@@ -9,6 +9,9 @@ its part of a batch, scaled by one over the rows of the whole batch; all_reduce 
 so that every replica takes the same step. At the end the accuracy on the held-out fifth is printed,
 and the SHA-256 of each replica's weights: the program fails when the accuracy is under 95 % or two
 replicas' weights differ in a bit.
+
+With `--devices GPU:0,GPU:1` weights and velocities lie on GPUs, and gradients are added up there;
+NumPy computes on copies in the host's memory.
 
 With --checkpoints, weights and place in the data are saved every few steps, and a program that is
 started again goes on from there, to the same losses.
@@ -183,7 +186,7 @@ def hashes_are_equal(strategy, weights):
     workers."""
     hashes = []
     for replica, copy in enumerate(weights.copies()):
-        value = hashlib.sha256(copy)
+        value = hashlib.sha256(np.asarray(copy).tobytes())
         print(f"worker {strategy.worker} replica {replica} weights sha256: {value.hexdigest()}",
               flush=True)
         hashes.append(np.frombuffer(value.digest(), np.uint8)[np.newaxis])
@@ -204,6 +207,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Trains a perceptron on handwritten digits.")
     parser.add_argument("--replicas", type=whole_number(1), help="of this worker; default: as "
                         "TUTTI_REPLICAS says, else 1")
+    parser.add_argument("--devices", type=lambda names: names.split(","), metavar="NAMES",
+                        help="of this worker's replicas: GPU:0,GPU:1")
     parser.add_argument("--epochs", type=whole_number(1), default=20)
     parser.add_argument("--batch", type=whole_number(1), default=16)
     parser.add_argument("--seed", type=whole_number(0), default=1)
@@ -216,11 +221,14 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    devices = arguments.replicas and [f"CPU:{i}" for i in range(arguments.replicas)]
+    devices = arguments.devices or (
+        arguments.replicas and [f"CPU:{i}" for i in range(arguments.replicas)])
     strategy = tutti.distribute.MultiWorkerMirroredStrategy(devices=devices)
     model = Model(strategy, arguments.seed)
     training = Training(model, arguments, arguments.data or data_folder())
 
+    if training.talks and arguments.devices:
+        print("replicas on " + ", ".join(arguments.devices), flush=True)
     training.run()
     accuracy = training.accuracy()
     if training.talks:

@@ -1,6 +1,7 @@
 """Runs the conformance runners of all languages over the same vectors and compares what they cover.
 
-    same_coverage.py FOLDER [--as-named] --runner LANGUAGE COMMAND... --runner LANGUAGE COMMAND...
+    same_coverage.py FOLDER [--as-named | --all-pass]
+                     --runner LANGUAGE COMMAND... --runner LANGUAGE COMMAND...
 
 FOLDER holds the vectors unless TUTTI_CONFORMANCE_DIR names another one; each command gets it as its
 last argument. A runner must account for every case: those that it lists as not covered, those that
@@ -11,6 +12,7 @@ two runners there is nothing to compare (exit status 77).
 
 --as-named: the names of the cases begin with the outcome that each must have, passes_, fails_ or
 not_covered_. So are the runners themselves tested, on cases that are wrong or unknown.
+--all-pass: no case may fail, in whatever language.
 """
 
 import json
@@ -95,7 +97,8 @@ def commands_in(arguments):
 def main(arguments):
     folder = os.environ.get("TUTTI_CONFORMANCE_DIR") or arguments[0]
     as_named = arguments[1:2] == ["--as-named"]
-    commands = commands_in(arguments[2 if as_named else 1:])
+    all_pass = arguments[1:2] == ["--all-pass"]
+    commands = commands_in(arguments[2 if as_named or all_pass else 1:])
     names = names_in(folder)
     if not names:
         sys.exit(f"there are no vectors in {folder}")
@@ -120,6 +123,9 @@ def main(arguments):
                           f"{ended.returncode}\n{ended.stderr}")
         if as_named:
             errors += not_as_named(language, found[language])
+        if all_pass:
+            errors += [f"{name}: {outcome} in {language}"
+                       for name, outcome in sorted(found[language].items()) if outcome == "failed"]
     if found:
         errors += differences(found)
     print("\n".join(errors) if errors else

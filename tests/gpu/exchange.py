@@ -130,6 +130,7 @@ def main(path, framework):
         print("skipped:", error)
         return 77
     print(f"  {name}: DLPack both ways, at the same addresses")
+    library.shut_down()
     return 0
 
 

@@ -161,6 +161,30 @@ TEST_P(ReduceKernel, GivesTheBitsOfTheCpu) {
   });
 }
 
+class SubtractKernel : public GpuKernels, public ::testing::WithParamInterface<DType> {};
+
+TEST_P(SubtractKernel, GivesTheBitsOfTheCpu) {
+  const DType dtype = GetParam();
+  VisitDType(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!std::is_same_v<T, BytesView> && !std::is_same_v<T, bool>) {
+      for (const auto& [n, shift] :
+           std::vector<std::pair<size_t, size_t>>{{1, 0}, {1000, 0}, {257, 1}}) {
+        const auto inputs = DrawItems<T>(2, n, n);
+        Bytes expected(n * sizeof(T));
+        GPU_OK(BinaryElements(BinaryOp::kSub, dtype, inputs[0].data(), inputs[1].data(),
+                              expected.data(), static_cast<int64_t>(n)));
+        const void* const on_device[] = {Copied(inputs[0].data(), n * sizeof(T), shift * sizeof(T)),
+                                         Copied(inputs[1].data(), n * sizeof(T), 0)};
+        GPU_OK(api().reduce(stream_, TUTTI_PLUGIN_DIFFERENCE, static_cast<int32_t>(dtype),
+                            on_device, 2, n, const_cast<void*>(on_device[0])));
+        ASSERT_EQ(FirstDifference(expected, Read(on_device[0], n * sizeof(T)), sizeof(T)), "")
+            << n << " " << DTypeName(dtype);
+      }
+    }
+  });
+}
+
 class CastKernel : public GpuKernels, public ::testing::WithParamInterface<DType> {};
 
 TEST_P(CastKernel, GivesTheBitsOfTheCpu) {
@@ -270,6 +294,7 @@ TEST_P(CheckKernel, CountsWhatIsNotFinite) {
 
 const auto kNameOfType = [](const auto& info) { return std::string(DTypeName(info.param)); };
 INSTANTIATE_TEST_SUITE_P(All, ReduceKernel, ::testing::ValuesIn(AllTypes()), kNameOfType);
+INSTANTIATE_TEST_SUITE_P(All, SubtractKernel, ::testing::ValuesIn(AllTypes()), kNameOfType);
 INSTANTIATE_TEST_SUITE_P(All, CastKernel, ::testing::ValuesIn(AllTypes()), kNameOfType);
 INSTANTIATE_TEST_SUITE_P(All, ScaleKernel, ::testing::ValuesIn(AllTypes()), kNameOfType);
 INSTANTIATE_TEST_SUITE_P(All, CheckKernel, ::testing::ValuesIn(AllTypes()), kNameOfType);
@@ -312,7 +337,7 @@ TEST_F(GpuKernels, PackGathersAndUnpackScattersPiecesOfAllSizesAndAlignments) {
 }
 
 TEST_F(GpuKernels, PackTakesMorePiecesThanAllListsHold) {
-  constexpr uint64_t kPieces = 40000, kBytes = 20;
+  constexpr uint64_t kPieces = 8 * 4096 + 100, kBytes = 4;
   Bytes all(kPieces * kBytes);
   Numbers numbers(5);
   for (unsigned char& byte : all) byte = static_cast<unsigned char>(numbers.Bits());

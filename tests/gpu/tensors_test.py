@@ -96,8 +96,6 @@ class TensorsTest(unittest.TestCase):
         there = self.there
         refused = r"float32\[(2,3)?\] lies on GPU:0, and this needs elements in the host's memory;"
         strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-        with strategy.scope():
-            variable = tutti.Variable(self.numbers, aggregation="sum")
         for use in (lambda: there.cast(np.int32), lambda: there.convert(np.float64),
                     lambda: tutti.data.Dataset.from_tensors(there),
                     lambda: tutti.data.Dataset.from_tensor_slices({"x": there}),
@@ -106,8 +104,6 @@ class TensorsTest(unittest.TestCase):
                         1, padding_values=there.reshape(6).slice(0, 1).reshape([]))),
                     lambda: tutti.Communicator.create_local(1)[0].all_reduce_many([there]),
                     lambda: tutti.debugging.assert_equal(there, there),
-                    lambda: tutti.Variable(there), lambda: variable.assign(there),
-                    lambda: strategy.reduce("sum", strategy.run(lambda: there)),
                     lambda: strategy.run(lambda: tutti.distribute.get_replica_context()
                                          .all_reduce("sum", there)),
                     lambda: tutti.debugging.check_numerics(there, "x")):

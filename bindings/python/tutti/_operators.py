@@ -55,7 +55,30 @@ def _in_place() -> Any:
     return refuse
 
 
-class ReadAsArray:
+class Arithmetic:
+    """The operators of arithmetic, of anything that NumPy can read: they give arrays."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = _binary(np.add), _binary(np.add, True)
+    __sub__, __rsub__ = _binary(np.subtract), _binary(np.subtract, True)
+    __mul__, __rmul__ = _binary(np.multiply), _binary(np.multiply, True)
+    __matmul__, __rmatmul__ = _binary(np.matmul), _binary(np.matmul, True)
+    __truediv__, __rtruediv__ = _binary(np.true_divide), _binary(np.true_divide, True)
+    __floordiv__, __rfloordiv__ = _binary(np.floor_divide), _binary(np.floor_divide, True)
+    __mod__, __rmod__ = _binary(np.remainder), _binary(np.remainder, True)
+    __divmod__, __rdivmod__ = _binary(np.divmod), _binary(np.divmod, True)
+    __pow__, __rpow__ = _binary(np.power), _binary(np.power, True)
+    __and__, __rand__ = _binary(np.bitwise_and), _binary(np.bitwise_and, True)
+    __or__, __ror__ = _binary(np.bitwise_or), _binary(np.bitwise_or, True)
+    __xor__, __rxor__ = _binary(np.bitwise_xor), _binary(np.bitwise_xor, True)
+    __lshift__, __rlshift__ = _binary(np.left_shift), _binary(np.left_shift, True)
+    __rshift__, __rrshift__ = _binary(np.right_shift), _binary(np.right_shift, True)
+    __neg__, __pos__, __abs__ = _unary(np.negative), _unary(np.positive), _unary(np.absolute)
+    __invert__ = _unary(np.invert)
+
+
+class ReadAsArray(Arithmetic):
     """An object that numpy() reads: arithmetic, comparisons, indexing and NumPy's functions take
     what it reads at that moment, and give arrays.
 
@@ -87,22 +110,6 @@ class ReadAsArray:
     __gt__, __ge__ = _binary(np.greater), _binary(np.greater_equal)
     __eq__, __ne__ = _binary(np.equal), _binary(np.not_equal)
     __hash__ = object.__hash__
-    __add__, __radd__ = _binary(np.add), _binary(np.add, True)
-    __sub__, __rsub__ = _binary(np.subtract), _binary(np.subtract, True)
-    __mul__, __rmul__ = _binary(np.multiply), _binary(np.multiply, True)
-    __matmul__, __rmatmul__ = _binary(np.matmul), _binary(np.matmul, True)
-    __truediv__, __rtruediv__ = _binary(np.true_divide), _binary(np.true_divide, True)
-    __floordiv__, __rfloordiv__ = _binary(np.floor_divide), _binary(np.floor_divide, True)
-    __mod__, __rmod__ = _binary(np.remainder), _binary(np.remainder, True)
-    __divmod__, __rdivmod__ = _binary(np.divmod), _binary(np.divmod, True)
-    __pow__, __rpow__ = _binary(np.power), _binary(np.power, True)
-    __and__, __rand__ = _binary(np.bitwise_and), _binary(np.bitwise_and, True)
-    __or__, __ror__ = _binary(np.bitwise_or), _binary(np.bitwise_or, True)
-    __xor__, __rxor__ = _binary(np.bitwise_xor), _binary(np.bitwise_xor, True)
-    __lshift__, __rlshift__ = _binary(np.left_shift), _binary(np.left_shift, True)
-    __rshift__, __rrshift__ = _binary(np.right_shift), _binary(np.right_shift, True)
-    __neg__, __pos__, __abs__ = _unary(np.negative), _unary(np.positive), _unary(np.absolute)
-    __invert__ = _unary(np.invert)
 
     def __len__(self) -> int:
         return len(self.__array__())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
 from tutti import _arguments, _dtypes, _native, errors
 from tutti._device import current_device
+from tutti._operators import Arithmetic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,7 +17,12 @@ if TYPE_CHECKING:
     from tutti._stream import Stream
 
 
-class Tensor:
+_log = logging.getLogger("tutti")
+# Whether somebody was told that NumPy reads tensors of GPUs by copies.
+_told_of_copies = False
+
+
+class Tensor(Arithmetic):
     """A tensor over `value`'s memory: a NumPy array, anything with `__dlpack__`, a number, bytes or
     a nested list of them (which are copied). Of Python's own numbers an int becomes int32 (int64
     where int32 does not hold it; OverflowError where neither does), a float float32, a complex
@@ -23,7 +30,9 @@ class Tensor:
 
     dtype: converts to it (a copy). Everything that takes a tensor also takes these objects
     themselves, so that a Tensor is needed only for what NumPy cannot express (bfloat16) and for
-    DLPack. Threads: any; nobody guards the memory.
+    DLPack. In arithmetic, indexing and NumPy's functions it is read, as numpy() does, and gives
+    arrays; that of a GPU is copied to the host each time, which is logged once (logger "tutti").
+    Threads: any; nobody guards the memory.
     """
 
     __slots__ = ("_handle",)
@@ -273,6 +282,7 @@ class Tensor:
         return _native.tensor_equal(self, other)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> NDArray[Any]:
+        self._tell_of_copies()
         array = np.asarray(self.numpy())
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
@@ -292,6 +302,18 @@ class Tensor:
     def __dlpack_device__(self) -> Tuple[int, int]:
         index = _native.tensor_cuda_device(self)
         return (1, 0) if index < 0 else (2, index)
+
+    def _tell_of_copies(self) -> None:
+        global _told_of_copies  # pylint: disable=global-statement
+        if _told_of_copies or self.is_on_host:
+            return
+        _told_of_copies = True
+        _log.warning("NumPy reads a tensor on %s: it is copied to the host, now and each time; "
+                     "take it by __dlpack__ to compute where it lies (this is logged once)",
+                     self.device.rpartition("device:")[2])
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.__array__()[index]
 
     def __len__(self) -> int:
         if not self.ndim:

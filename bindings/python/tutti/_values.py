@@ -47,8 +47,9 @@ class Mirrored(ReadAsArray, DistributedValues):
     __slots__ = ("_handle", "__weakref__")
 
     def numpy(self) -> Any:
-        """The value: an array, or a number where it has no axes."""
-        return self.values[0]
+        """The value: an array, or a number where it has no axes. On the host, wherever it lies."""
+        value = self.values[0]
+        return value.numpy() if hasattr(value, "is_on_host") and not value.is_on_host else value
 
     @property
     def dtype(self) -> Any:

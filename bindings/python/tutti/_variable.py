@@ -17,7 +17,6 @@ from tutti._tensor import Tensor, literals_as
 from tutti._values import DistributedValues
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from tutti.distribute import Strategy
 
 
@@ -122,8 +121,10 @@ class Variable(ReadAsArray):
 
     def numpy(self) -> Any:
         """A copy of the value: of this replica's copy in a replica function; outside, of the first
-        copy (ON_WRITE) or of the copies aggregated (ON_READ)."""
+        copy (ON_WRITE) or of the copies aggregated (ON_READ). On the host, wherever they lie."""
         array = _native.variable_read(self._handle, None)
+        if isinstance(array, Tensor) and not array.is_on_host:
+            array = array.numpy()
         return array[()] if isinstance(array, np.ndarray) and array.ndim == 0 else array
 
     @property
@@ -135,23 +136,25 @@ class Variable(ReadAsArray):
         return self.distribute_strategy.local_results(self)
 
     def read_value(self) -> Any:
-        """The same as numpy()."""
-        return self.numpy()
+        """The same as numpy(); of a copy on a GPU a Tensor, a copy there."""
+        array = _native.variable_read(self._handle, None)
+        on_gpu = isinstance(array, Tensor) and not array.is_on_host
+        return array if on_gpu else self.numpy()
 
     def value(self) -> Any:
-        """The same as numpy()."""
-        return self.numpy()
+        """The same as read_value()."""
+        return self.read_value()
 
-    def data(self) -> NDArray[Any]:
+    def data(self) -> Any:
         """A read-only view of the live memory of this replica's copy (outside: of the first);
-        later writes show through. ValueError (InvalidArgumentError) for byte strings and where
-        the shape leaves sizes open."""
-        view: NDArray[Any] = _native.variable_data(self._handle)
-        return view
+        later writes show through: an array, or a Tensor where it lies on a GPU. ValueError
+        (InvalidArgumentError) for byte strings and where the shape leaves sizes open."""
+        return _native.variable_data(self._handle)
 
-    def copies(self) -> Tuple[NDArray[Any], ...]:
-        """Read-only views of the live memory of all copies of this process. Byte strings, and a
-        shape that leaves sizes open, have none (OutOfRangeError): `values` reads them."""
+    def copies(self) -> Tuple[Any, ...]:
+        """Read-only views of the live memory of all copies of this process, as data() gives them.
+        Byte strings, and a shape that leaves sizes open, have none (OutOfRangeError): `values`
+        reads them."""
         return tuple(_native.variable_copy(self._handle, i)
                      for i in range(_native.variable_copy_count(self._handle)))
 
@@ -245,6 +248,8 @@ class Variable(ReadAsArray):
         return self
 
     def _tensor(self, value: Any) -> Any:
+        if isinstance(value, Variable):
+            return value.read_value()
         if isinstance(value, ReadAsArray):
             return value.numpy()
         dtype = self.dtype

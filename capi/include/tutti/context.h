@@ -64,9 +64,10 @@ TUTTI_API const char *tutti_context_get_device(const tutti_context *context);
  * Context: any. Threads: any. Since: 0.1. */
 TUTTI_API int32_t tutti_context_is_cancelled(const tutti_context *context);
 
-/* Reduces every tensor of `value` over all replicas; each gets the same bits. All replicas must
- * call it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT naming
- * both sides. ABORTED when another replica failed.
+/* Reduces every tensor of `value` over all replicas; each gets the same bits, on the device that
+ * its tensor lies on: the host or the replica's own, another GPU is INVALID_ARGUMENT. All replicas
+ * must call it with the same structure, dtypes and shapes; otherwise all get INVALID_ARGUMENT
+ * naming both sides. ABORTED when another replica failed.
  * Context: replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_context_all_reduce(tutti_context *context, tutti_reduce_op op,
                                                  const tutti_value *value,

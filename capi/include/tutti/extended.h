@@ -100,10 +100,10 @@ TUTTI_API tutti_status *tutti_strategy_find_variable(const tutti_strategy *strat
 TUTTI_API tutti_status *tutti_strategy_explain(const tutti_strategy *strategy,
                                                tutti_bytes **out_text);
 
-/* Replicas on `count` devices (none: all GPUs, else the CPU), variables on `parameter_device`
- * (NULL: the CPU) alone: one copy, which replicas' writes are aggregated for and which is updated
- * once. Of `options` a reducer is used as by a mirrored strategy. Errors: as
- * tutti_strategy_create_mirrored.
+/* Replicas on `count` devices (none: all GPUs, else the CPU), variables on `parameter_device` alone
+ * (NULL: the GPU where that is the only device, else the CPU): one copy, which replicas' writes are
+ * aggregated for and which is updated once. Of `options` a reducer is used as by a mirrored
+ * strategy. Errors: as tutti_strategy_create_mirrored.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_central_storage(
     tutti_runtime *runtime, size_t count, const char *const *devices, const char *parameter_device,

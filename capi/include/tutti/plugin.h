@@ -102,6 +102,10 @@ enum {
 /* The most dimensions that copy_strided takes, and the most inputs that reduce takes. */
 enum { TUTTI_PLUGIN_MAX_RANK = 16, TUTTI_PLUGIN_MAX_INPUTS = 256 };
 
+/* What reduce takes in place of a TUTTI_REDUCE_*: inputs[0][i] - inputs[1][i] - ..., of numbers. A
+ * plugin that has no kernel for it says INVALID_ARGUMENT. */
+enum { TUTTI_PLUGIN_DIFFERENCE = 64 };
+
 /* ---- Communicators: collective operations between devices, by NCCL ---- */
 
 typedef struct tutti_plugin_communicator tutti_plugin_communicator;

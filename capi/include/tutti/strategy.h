@@ -42,8 +42,9 @@ TUTTI_API tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime,
                                                          const tutti_call_options *call,
                                                          tutti_strategy **out_strategy);
 
-/* One replica per device ("CPU:0", "CPU:1": logical devices). No device: all GPUs, else the CPU. A
- * device twice or unknown is INVALID_ARGUMENT.
+/* One replica per device ("GPU:0", "GPU:1"; "CPU:0", "CPU:1": logical devices). No device: all
+ * GPUs, else the CPU. GPUs beside CPUs are a warning: what they do together goes through the host.
+ * A device twice or unknown is INVALID_ARGUMENT.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t count,
                                                        const char *const *devices,

@@ -58,7 +58,8 @@ enum {
   TUTTI_SCATTER_DIV = 7
 };
 
-/* A variable of `strategy` with a copy of `initial` on every replica. It keeps the shape of
+/* A variable of `strategy` with a copy of `initial` on every replica, on the replica's device (byte
+ * strings on the host). It keeps the shape of
  * `initial`, but for sizes that options leave open, which assignments may change; such a variable
  * has no memory that stays (tutti_variable_get_data). Byte strings can be assigned, read and saved,
  * not added.
@@ -79,7 +80,7 @@ TUTTI_API tutti_status *tutti_variable_create_in_context(tutti_context *context,
                                                          tutti_variable **out_variable);
 
 /* A copy of the value: of this replica's copy in replica context; outside, of the first copy
- * (ON_WRITE) or of the copies aggregated (ON_READ).
+ * (ON_WRITE) or of the copies aggregated (ON_READ). It lies where that copy does.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_variable_read(const tutti_variable *variable, tutti_context *context,
                                             const tutti_call_options *call,
@@ -93,7 +94,8 @@ TUTTI_API tutti_status *tutti_variable_get_data(const tutti_variable *variable,
                                                 const tutti_context *context,
                                                 const tutti_tensor **out_tensor);
 
-/* Sets the value to `tensor`, of the variable's dtype and shape. In replica context ON_WRITE
+/* Sets the value to `tensor`, of the variable's dtype and shape, wherever it lies. Without memory
+ * on a GPU no copy is changed. In replica context ON_WRITE
  * aggregates the replicas' tensors (all replicas must come here; aggregation NONE is
  * INVALID_ARGUMENT); ON_READ writes this copy. Outside, every copy; ON_READ with SUM writes tensor
  * / replicas.

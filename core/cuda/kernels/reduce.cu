@@ -78,6 +78,22 @@ struct SumOp {
   }
 };
 
+// The first input less all others.
+struct SubOp : SumOp {
+  template <class T>
+  static TUTTI_DEVICE T Plain(T a, T b) {
+    return static_cast<T>(a - b);
+  }
+  template <class T>
+  static TUTTI_DEVICE T Apply(T a, T b) {
+    if constexpr (NumberOf<T>::kInteger) {
+      return static_cast<T>(a - b);
+    } else {
+      return Sub(a, b);
+    }
+  }
+};
+
 struct MeanOp : SumOp {
   template <class T>
   static TUTTI_DEVICE T Finish(T sum, uint32_t count) {
@@ -318,6 +334,8 @@ TUTTI_DEVICE void FoldIntegerMean(const ReduceParams& p) {
 
 TUTTI_FOLD_UNSIGNED(sum, SumOp)
 TUTTI_FOLD_FLOATS(sum, SumOp)
+TUTTI_FOLD_UNSIGNED(sub, SubOp)
+TUTTI_FOLD_FLOATS(sub, SubOp)
 TUTTI_FOLD_FLOATS(mean, MeanOp)
 TUTTI_FOLD_MEAN(u8, uint8_t)
 TUTTI_FOLD_MEAN(u16, uint16_t)

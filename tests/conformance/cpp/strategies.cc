@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <thread>
@@ -15,11 +16,13 @@ namespace {
 
 thread_local tutti_runtime *current_runtime = nullptr;
 
-// The devices of so many replicas.
-class Cpus {
+// The devices of so many replicas: of the type that CONFORMANCE_DEVICE says, else CPUs.
+class Devices {
  public:
-  explicit Cpus(size_t count) {
-    for (size_t i = 0; i < count; ++i) names_.push_back("CPU:" + std::to_string(i));
+  explicit Devices(size_t count) {
+    const char *const type = std::getenv("CONFORMANCE_DEVICE");
+    const std::string kind = type == nullptr ? "CPU:" : std::string(type) + ":";
+    for (size_t i = 0; i < count; ++i) names_.push_back(kind + std::to_string(i));
     for (const std::string &name : names_) texts_.push_back(name.c_str());
   }
   size_t count() const { return texts_.size(); }
@@ -90,11 +93,11 @@ Strategy MultiWorker(const Json &cluster, size_t worker, size_t replicas) {
   task.task_id = {1, static_cast<int64_t>(worker)};
   ClusterResolver resolver;
   Check(tutti_cluster_resolver_create_simple(spec.get(), &task, resolver.out()));
-  const Cpus cpus(replicas);
+  const Devices devices(replicas);
   tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
   options.resolver = resolver.get();
-  options.device_count = cpus.count();
-  options.devices = cpus.names();
+  options.device_count = devices.count();
+  options.devices = devices.names();
   Strategy strategy;
   Check(tutti_strategy_create_multi_worker_mirrored(current_runtime, &options, nullptr,
                                                     strategy.out()));
@@ -106,9 +109,9 @@ Strategy MultiWorker(const Json &cluster, size_t worker, size_t replicas) {
 tutti_runtime *CurrentRuntime() { return current_runtime; }
 
 Strategy Mirrored(size_t replicas) {
-  const Cpus cpus(replicas);
+  const Devices devices(replicas);
   Strategy strategy;
-  Check(tutti_strategy_create_mirrored(nullptr, cpus.count(), cpus.names(), nullptr, nullptr,
+  Check(tutti_strategy_create_mirrored(nullptr, devices.count(), devices.names(), nullptr, nullptr,
                                        strategy.out()));
   return strategy;
 }

@@ -523,7 +523,7 @@ def run_variable(case, strategy):
     compare(variable.numpy(), case["read"])
     if case.get("copies_equal"):
         for copy in variable.copies():
-            compare(copy, case["read"])
+            compare(np.asarray(copy), case["read"])
 
 
 FILES = {"dataset.json": run_dataset, "dataset_ops.json": run_dataset,

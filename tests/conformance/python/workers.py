@@ -1,13 +1,17 @@
 """The strategies of a case: one of this process, or those of several workers."""
 
+import os
 import socket
 import threading
 
 import tutti
 
+# The type of the replicas' devices.
+DEVICE = os.environ.get("CONFORMANCE_DEVICE", "CPU")
+
 
 def mirrored(replicas):
-    return tutti.distribute.MirroredStrategy([f"CPU:{i}" for i in range(replicas)])
+    return tutti.distribute.MirroredStrategy([f"{DEVICE}:{i}" for i in range(replicas)])
 
 
 def reserved_addresses(count):
@@ -38,7 +42,7 @@ def run_workers(workers, replicas, body):
         try:
             with tutti.Runtime() as runtime, runtime.as_default():
                 body(tutti.distribute.MultiWorkerMirroredStrategy(
-                    resolver, devices=[f"CPU:{i}" for i in range(replicas)]), worker)
+                    resolver, devices=[f"{DEVICE}:{i}" for i in range(replicas)]), worker)
         except Exception as error:  # raised below, where all workers have ended
             errors[worker] = error
 

@@ -59,6 +59,10 @@ TUTTI_FAKE void tutti_fake_set_machine(const Machine* machine) {
   Build(*machine);
 }
 
+TUTTI_FAKE void tutti_fake_fail_allocation(int32_t which) {
+  state->machine.fail_allocation = which == 0 ? 0 : state->allocations_made + which;
+}
+
 TUTTI_FAKE int32_t tutti_fake_count_things() {
   const std::lock_guard lock(memory_mutex);
   int32_t count = state->events + static_cast<int32_t>(state->pinned.size());

@@ -25,6 +25,11 @@ struct Machine {
 using SetMachine = void (*)(const Machine* machine);
 inline constexpr const char* kSetMachine = "tutti_fake_set_machine";
 
+// The allocation of device memory that finds none, counted from 1 and from now on; 0: none. Nobody
+// may be allocating meanwhile.
+using FailAllocation = void (*)(int32_t which);
+inline constexpr const char* kFailAllocation = "tutti_fake_fail_allocation";
+
 // Allocations, streams, events and retained contexts that are there: 0 after a test that gives back
 // what it took.
 using CountThings = int32_t (*)();

@@ -43,7 +43,7 @@ State& Now() {
     if (state != nullptr) return;
     Machine machine;
     // Of programs that cannot say which machine it is.
-    if (const char* const devices = std::getenv("FAKE_CUDA_DEVICES")) {
+    if (const char* const devices = std::getenv("TUTTI_FAKE_GPUS")) {
       machine.devices = std::atoi(devices);
     }
     Build(machine);

@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 
 	"tutti.dev/tutti"
 )
 
+// devices are of the type that CONFORMANCE_DEVICE says, else CPUs.
 func devices(count int64) (names []string) {
+	kind := os.Getenv("CONFORMANCE_DEVICE")
+	if kind == "" {
+		kind = "CPU"
+	}
 	for i := int64(0); i < count; i++ {
-		names = append(names, fmt.Sprintf("CPU:%d", i))
+		names = append(names, fmt.Sprintf("%s:%d", kind, i))
 	}
 	return names
 }

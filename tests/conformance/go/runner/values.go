@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -245,6 +246,14 @@ func valueOf(v any) (tutti.Value, error) {
 
 // arrayOf reads a tensor.
 func arrayOf(tensor *tutti.Tensor) (*array, error) {
+	if tensor.CudaDevice() >= 0 {
+		here, err := tutti.DefaultRuntime().CopyToDevice(context.Background(), tensor,
+			tutti.MemoryOptions{Device: "CPU:0"})
+		if err != nil {
+			return nil, err
+		}
+		return arrayOf(here)
+	}
 	made := &array{dtype: tensor.DType(), shape: tensor.Dims()}
 	if made.dtype == tutti.Bytes {
 		copied, err := tensor.Copy()

@@ -32,8 +32,10 @@ final class Workers {
     return MirroredStrategy.of(devices(replicas));
   }
 
+  /** Of the type that CONFORMANCE_DEVICE says, else CPUs. */
   private static String[] devices(int count) {
-    return IntStream.range(0, count).mapToObj(i -> "CPU:" + i).toArray(String[]::new);
+    final String type = System.getenv().getOrDefault("CONFORMANCE_DEVICE", "CPU");
+    return IntStream.range(0, count).mapToObj(i -> type + ":" + i).toArray(String[]::new);
   }
 
   /** Several workers are runtimes of their own, each on a thread of its own. */
