@@ -183,6 +183,14 @@ tutti_status* Shrink(tutti_plugin_communicator* communicator, const int32_t* lef
   if (ranks.empty()) {
     return parent.plugin->Fail(TUTTI_INVALID_ARGUMENT, "shrink: there is no rank to leave out");
   }
+  if (aborting != 0) {
+    // What had failed is good for this, too, and for nothing else afterwards.
+    const std::lock_guard lock(parent.mutex);
+    if (parent.state != TUTTI_PLUGIN_COMMUNICATOR_FAILED) {
+      TUTTI_CUDA_RETURN_IF(CheckUsable(parent));
+    }
+    parent.state = TUTTI_PLUGIN_COMMUNICATOR_REVOKED;
+  }
   return BeginFrom(communicator, "ncclCommShrink", out,
                    [&](const nccl::Library& library, nccl::Comm comm, nccl::Comm* child) {
                      return library.CommShrink(comm, ranks.data(),
@@ -299,39 +307,43 @@ tutti_status* Poll(tutti_plugin_communicator* communicator) {
   });
 }
 
-// Calls NCCL with a communicator that is ready, waits for the end, and then it is in `after`.
-template <class EndCall>
-tutti_status* EndAs(tutti_plugin_communicator* communicator, const tutti_plugin_wait* wait,
-                    int32_t after, const char* function, EndCall end) {
-  State& state = *communicator->state;
-  return Guarded(state.plugin, [&]() -> tutti_status* {
-    {
-      const std::lock_guard lock(state.mutex);
-      if (state.state == after) return nullptr;
-      TUTTI_CUDA_RETURN_IF(CheckUsable(state));
-      const nccl::Outcome outcome = end(state.library(), state.comm);
-      if (WasRefused(outcome)) return FailWith(&state, outcome, function);
-    }
-    TUTTI_CUDA_RETURN_IF(AwaitIdle(&state, wait, function));
-    const std::lock_guard lock(state.mutex);
-    TUTTI_CUDA_RETURN_IF(CheckUsable(state));
-    state.state = after;
-    return nullptr;
-  });
-}
-
 tutti_status* Revoke(tutti_plugin_communicator* communicator, const tutti_plugin_wait* wait) {
   const nccl::Library& library = communicator->state->library();
   if (library.CommRevoke == nullptr) {
     return Lacks(communicator->state->plugin, "ncclCommRevoke", "2.28");
   }
-  return EndAs(communicator, wait, TUTTI_PLUGIN_COMMUNICATOR_REVOKED, "ncclCommRevoke",
-               [](const nccl::Library& with, nccl::Comm comm) { return with.CommRevoke(comm, 0); });
+  State& state = *communicator->state;
+  return Guarded(state.plugin, [&]() -> tutti_status* {
+    {
+      const std::lock_guard lock(state.mutex);
+      if (state.state == TUTTI_PLUGIN_COMMUNICATOR_REVOKED) return nullptr;
+      if (state.state != TUTTI_PLUGIN_COMMUNICATOR_FAILED) {
+        TUTTI_CUDA_RETURN_IF(CheckUsable(state));
+      }
+      const nccl::Outcome outcome = library.CommRevoke(state.comm, 0);
+      if (WasRefused(outcome)) return FailWith(&state, outcome, "ncclCommRevoke");
+      state.state = TUTTI_PLUGIN_COMMUNICATOR_REVOKED;
+    }
+    return AwaitIdle(&state, wait, "ncclCommRevoke");
+  });
 }
 
 tutti_status* Finalize(tutti_plugin_communicator* communicator, const tutti_plugin_wait* wait) {
-  return EndAs(communicator, wait, TUTTI_PLUGIN_COMMUNICATOR_FINALIZED, "ncclCommFinalize",
-               [](const nccl::Library& with, nccl::Comm comm) { return with.CommFinalize(comm); });
+  State& state = *communicator->state;
+  return Guarded(state.plugin, [&]() -> tutti_status* {
+    {
+      const std::lock_guard lock(state.mutex);
+      if (state.state == TUTTI_PLUGIN_COMMUNICATOR_FINALIZED) return nullptr;
+      TUTTI_CUDA_RETURN_IF(CheckUsable(state));
+      const nccl::Outcome outcome = state.library().CommFinalize(state.comm);
+      if (WasRefused(outcome)) return FailWith(&state, outcome, "ncclCommFinalize");
+    }
+    TUTTI_CUDA_RETURN_IF(AwaitIdle(&state, wait, "ncclCommFinalize"));
+    const std::lock_guard lock(state.mutex);
+    TUTTI_CUDA_RETURN_IF(CheckUsable(state));
+    state.state = TUTTI_PLUGIN_COMMUNICATOR_FINALIZED;
+    return nullptr;
+  });
 }
 
 void Destroy(tutti_plugin_communicator* communicator) {

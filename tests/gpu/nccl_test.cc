@@ -425,6 +425,33 @@ TEST_F(Nccl, ShrinkLeavesOutRanksAfterARevoke) {
               HasSubstr("there is no rank to leave out"));
 }
 
+TEST_F(Nccl, WhatARemoteErrorLeftShrinks) {
+  Make(3);
+  fake::NcclFaults faults;
+  faults.error = 6;
+  faults.error_operation = 1;
+  Break(faults);
+  std::vector<Ref<GpuCommunicator>> made;
+  const int32_t gone[] = {2};
+  for (size_t i = 0; i < 2; ++i) {
+    void* const memory = ranks_[i]->Copied(SmallNumbers(DType::kInt32, 2, i));
+    const auto& comm = ranks_[i]->communicator;
+    GPU_OK(comm->AllReduce(*ranks_[i]->stream, ReduceOp::kSum, DType::kInt32, memory, memory, 2));
+    EXPECT_EQ(comm->Poll().code(), StatusCode::kUnavailable);
+    EXPECT_EQ(comm->Shrink(gone, false).status().code(), StatusCode::kUnavailable);
+    auto one = comm->Shrink(gone, true);
+    GPU_OK(one);
+    made.push_back(std::move(one).value());
+  }
+  Break({});
+  const CallOptions options = InTime();
+  for (size_t i = 0; i < 2; ++i) {
+    GPU_OK(made[i]->AwaitReady({&options, &RealClock()}));
+    GPU_OK(ranks_[i]->stream->Wait({&options, &RealClock()}));
+    EXPECT_EQ(made[i]->Info().value().num_ranks, 2);
+  }
+}
+
 TEST_F(Nccl, GrowTakesInNewRanks) {
   Make(2);
   const auto id = ranks_[0]->communicator->GrowId();

@@ -260,7 +260,8 @@ typedef struct tutti_plugin_communicator_api {
   tutti_status *(*join)(tutti_plugin *plugin, const tutti_plugin_communicator_config *config,
                         tutti_plugin_communicator **out_communicator);
 
-  /* Refuses new operations and ends those in flight, so that split, shrink and destroy can follow.
+  /* Refuses new operations and ends those in flight, so that split, shrink and destroy can follow,
+   * also of one that has failed.
    * UNIMPLEMENTED where NCCL has it not. */
   tutti_status *(*revoke)(tutti_plugin_communicator *communicator, const tutti_plugin_wait *wait);
   /* Waits until all operations are done on all ranks; then destroy ends nothing early. */

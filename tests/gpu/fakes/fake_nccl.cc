@@ -166,6 +166,7 @@ TUTTI_FAKE Outcome ncclCommRevoke(Comm comm, int32_t flags) {
   if (flags != 0) return Refuse(kInvalidArgument, "flags are reserved");
   Communicator* const rank = Of(comm);
   rank->revoked = rank->ends = true;
+  rank->error = kSuccess;
   rank->prepared.clear();
   changed.notify_all();
   return kInProgress;
@@ -182,6 +183,7 @@ TUTTI_FAKE Outcome ncclCommShrink(Comm comm, int32_t* left_out, int32_t count, C
   if (count <= 0 || left_out == nullptr) return Refuse(kInvalidArgument, "nobody is left out");
   if (flags == kShrinkAborting) {
     Of(comm)->ends = true;
+    Of(comm)->error = kSuccess;
     changed.notify_all();
   }
   return BeginMaking(comm, static_cast<size_t>(Of(comm)->world->size - count), 0, 0, made);
