@@ -57,8 +57,8 @@ Result<Ref<WorkerTeam>> CommunicatorTeam::Create(Ref<Communicator> communicator,
     const size_t space = fact.find(' ');
     if (fact.substr(0, space) != facts[0].substr(0, facts[0].find(' '))) {
       return InvalidArgument(
-          "a strategy over a communicator: rank 0 has {} replicas and rank {} has {}; all ranks must "
-          "have equally many devices",
+          "a strategy over a communicator: rank 0 has {} replicas and rank {} has {}; all ranks "
+          "must have equally many devices",
           facts[0].substr(0, facts[0].find(' ')), rank, fact.substr(0, space));
     }
     if (static_cast<int64_t>(rank) == communicator->rank() ||
