@@ -123,6 +123,38 @@ TEST_F(InputTest, NumbersFillUpTheLastStepWithZeros) {
   EXPECT_EQ(TextOf(last), "PerReplica:{0: 3, 1: 0}");
 }
 
+TEST_F(InputTest, AJointPositionOfAStrategyOverACommunicatorIsGoneTo) {
+  tutti_communicator *rank = nullptr;
+  ASSERT_OK(tutti_communicator_create_local(nullptr, 1, nullptr, &rank));
+  Strategy strategy;
+  ASSERT_OK(tutti_strategy_create_for_communicator(rank, "alone", nullptr, &strategy));
+  EXPECT_EQ(tutti_strategy_get_worker_count(strategy), 1);
+  Dataset numbers = RangeOf(6);
+  ASSERT_OK(tutti_dataset_batch(&numbers, 2, nullptr));
+  DistributedDataset dataset;
+  DistributedIterator steps, again;
+  Value first, second, restored;
+  Bytes state;
+  ASSERT_OK(tutti_strategy_distribute_dataset(strategy, numbers, nullptr, nullptr, &dataset));
+  ASSERT_OK(tutti_distributed_iterator_create(dataset, nullptr, &steps));
+  ASSERT_OK(tutti_distributed_iterator_next(steps, nullptr, &first));
+  ASSERT_OK(tutti_distributed_iterator_save_joint(steps, nullptr, &state));
+  ASSERT_OK(tutti_distributed_iterator_next(steps, nullptr, &second));
+  // Another number of replicas goes on with every element, too.
+  Strategy other = MirroredOver(2);
+  DistributedDataset wider;
+  ASSERT_OK(tutti_strategy_distribute_dataset(other, numbers, nullptr, nullptr, &wider));
+  ASSERT_OK(tutti_distributed_iterator_create(wider, nullptr, &again));
+  const tutti_string_view bytes = tutti_bytes_get_view(state);
+  ASSERT_OK(tutti_distributed_iterator_restore(again, bytes.data, bytes.size, nullptr));
+  ASSERT_OK(tutti_distributed_iterator_next(again, nullptr, &restored));
+  EXPECT_EQ(TextOf(second), "[2 3]");
+  EXPECT_EQ(TextOf(restored), "PerReplica:{0: [2], 1: [3]}");
+  EXPECT_FAILS(tutti_strategy_create_for_communicator(nullptr, nullptr, nullptr, &strategy),
+               TUTTI_INVALID_ARGUMENT, "communicator");
+  tutti_communicator_release(rank);
+}
+
 TEST_F(InputTest, OptionsAreRefusedAsDocumented) {
   Strategy strategy = MirroredOver(2);
   Dataset dataset = RangeOf(4);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,6 +173,51 @@ TEST_F(StrategyCheckpointTest, AJobOfFewerWorkersGoesOnWhereTheSharedDataWas) {
     EXPECT_EQ(left, 36);  // of 48
     Close(program, worker);
   });
+}
+
+// Each worker has data of its own, which is dealt to those that go on.
+TEST_F(StrategyCheckpointTest, AJobOfAnotherNumberOfWorkersGoesOnWithEveryElementOnce) {
+  std::mutex mutex;
+  std::vector<std::string> all;
+  const auto walk = [&](size_t workers, int64_t steps, bool restores) {
+    TestJob job(workers, 1);
+    job.OnWorkers([&](TestWorker& worker) {
+      Ref<Dataset> dataset = Dataset::Range(worker.datasets, 0, 24, 1).value();
+      dataset = dataset->Shard(kShardHint, kShardHint).value()->Batch(1).value();
+      DatasetOptions options;
+      EXPECT_TRUE(options
+                      .SetInt("experimental_distribute.auto_shard_policy",
+                              static_cast<int64_t>(AutoShardPolicy::kHint))
+                      .ok());
+      const Ref<DistributedDataset> distributed =
+          DistributedDataset::Create(worker.strategy, *dataset->WithOptions(options).value(), {},
+                                     worker.Hang())
+              .value();
+      Program program;
+      program.steps = DistributedIterator::Create(distributed, worker.Hang()).value();
+      const Ref<Checkpoint> checkpoint = MakeStrategyCheckpoint(worker.strategy);
+      EXPECT_TRUE(AddToCheckpoint(*checkpoint, "steps", program.steps).ok());
+      if (restores) {
+        const Status restored = checkpoint->Restore(folder_ + "/ckpt", worker.Hang()).status();
+        ASSERT_TRUE(restored.ok()) << restored.ToString();
+      }
+      for (int64_t i = 0; i < steps; ++i) {
+        const std::string step = Next(program, worker);
+        if (step == "end") break;
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (step != "[];") all.push_back(step);
+      }
+      const Status saved = checkpoint->Save(folder_ + "/ckpt", 1, worker.Hang()).status();
+      EXPECT_TRUE(saved.ok()) << saved.ToString();
+      Close(program, worker);
+    });
+  };
+  walk(3, 3, false);
+  walk(2, 2, true);
+  walk(4, 100, true);
+  EXPECT_EQ(all.size(), 24u);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }
 
 TEST_F(StrategyCheckpointTest, ADamagedFileOfOneWorkerIsAnErrorOfAllAndTheJobGoesOn) {

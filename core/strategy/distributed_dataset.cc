@@ -373,8 +373,8 @@ Result<Ref<DistributedDataset>> DistributedDataset::CreateFromFunction(Ref<Strat
   if (TeamChannel* team = strategy->team_channel()) TUTTI_RETURN_IF_ERROR(team->Renew(call));
   Result<Parts> parts = CallFunction(*strategy, fn, options, call);
   TUTTI_RETURN_IF_ERROR(Agree(*strategy, kFromFunction, &parts, call));
-  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value(), nullptr,
-                                     Ref<Function>::Retain(&fn));
+  return MakeRef<DistributedDataset>(std::move(strategy), options, std::move(parts).value(),
+                                     nullptr, Ref<Function>::Retain(&fn));
 }
 
 // ---- Parts of other workers. ----
@@ -405,8 +405,8 @@ Status DistributedDataset::CheckElastic() const {
   }
   if (!fn_ && policy_ == AutoShardPolicy::kOff && strategy_->num_workers() > 1) {
     return FailedPrecondition(
-        "{}: all {} workers read all of the data (auto-shard policy OFF), so that no element is one "
-        "worker's; choose FILE, DATA or HINT, or let each worker save its own position",
+        "{}: all {} workers read all of the data (auto-shard policy OFF), so that no element is "
+        "one worker's; choose FILE, DATA or HINT, or let each worker save its own position",
         kWhat, strategy_->num_workers());
   }
   const Dataset& source = *sources_[0];

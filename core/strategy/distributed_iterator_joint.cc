@@ -148,9 +148,9 @@ Result<std::string> DistributedIterator::SaveForCheckpoint(const CallOptions& ca
   TUTTI_RETURN_IF_ERROR(own.status());
   if (joint.ok()) return dataset_->strategy()->worker() == 0 ? std::move(joint) : std::move(own);
   if (!std::exchange(told_not_joint_, true)) {
-    environment().log().Warning(
-        Format("a checkpoint of a distributed iterator is for as many workers as it is saved by: {}",
-               joint.status().message()));
+    environment().log().Warning(Format(
+        "a checkpoint of a distributed iterator is for as many workers as it is saved by: {}",
+        joint.status().message()));
   }
   return own;
 }
@@ -185,8 +185,8 @@ Result<DistributedIterator::SavedPosition> DistributedIterator::ReadPosition(
   position.worker = reader.IntIn(0, position.num_workers - 1);
   position.num_replicas = reader.IntIn(1, INT64_MAX);
   TUTTI_RETURN_IF_ERROR(reader.status());
-  TUTTI_ASSIGN_OR_RETURN(position.maker, ReadMakerState(&reader, dataset_->element_spec().tree_ref(),
-                                                        is_dealt));
+  TUTTI_ASSIGN_OR_RETURN(
+      position.maker, ReadMakerState(&reader, dataset_->element_spec().tree_ref(), is_dealt));
   return position;
 }
 
@@ -198,8 +198,8 @@ Status DistributedIterator::RestoreOwn(SavedPosition position, const CallOptions
   if (position.maker.is_dealt) {
     if (!same_cut || position.worker != strategy.worker()) {
       return InvalidArgument(
-          "restore: the position was saved by worker {} of {} with {} replicas each, this is worker "
-          "{} of {} with {}; restore a joint position, which the workers save together",
+          "restore: the position was saved by worker {} of {} with {} replicas each, this is "
+          "worker {} of {} with {}; restore a joint position, which the workers save together",
           position.worker, position.num_workers, position.num_replicas, strategy.worker(),
           strategy.num_workers(), strategy.num_local_replicas());
     }
@@ -348,8 +348,8 @@ Status DistributedIterator::RestoreJoint(std::string_view state, const CallOptio
   TUTTI_RETURN_IF_ERROR(reader.status());
   if (cut != static_cast<int64_t>(maker_.plan().cut)) {
     return InvalidArgument(
-        "restore: the joint position is of a dataset that is divided in another way: cut by {}, and "
-        "this one by {}; distribute it as it was, with the same option rebatch",
+        "restore: the joint position is of a dataset that is divided in another way: cut by {}, "
+        "and this one by {}; distribute it as it was, with the same option rebatch",
         cut, static_cast<int64_t>(maker_.plan().cut));
   }
   const Strategy& strategy = *dataset_->strategy();
@@ -371,8 +371,8 @@ Status DistributedIterator::RestoreJoint(std::string_view state, const CallOptio
     for (size_t w = 0; status.ok() && w < others->size(); ++w) {
       if ((*others)[w] == Format("{}", checksum)) continue;
       status = InvalidArgument(
-          "restore: worker {} restores another joint position than this one; all workers restore the "
-          "same",
+          "restore: worker {} restores another joint position than this one; all workers restore "
+          "the same",
           w);
     }
     if (!status.ok()) {
@@ -401,8 +401,8 @@ Result<DistributedIterator::Prepared> DistributedIterator::Deal(std::vector<Save
   }
   if (maker_.sources().size() != 1) {
     return InvalidArgument(
-        "restore: the joint position has an input pipeline for each worker, and this iterator has {} "
-        "of one replica each (PER_REPLICA); use PER_WORKER",
+        "restore: the joint position has an input pipeline for each worker, and this iterator has "
+        "{} of one replica each (PER_REPLICA); use PER_WORKER",
         maker_.sources().size());
   }
   StepPlan plan = maker_.plan();

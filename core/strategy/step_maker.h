@@ -93,7 +93,8 @@ class StepMaker {
   // with as many workers and replicas.
   Status Restore(MakerState state, bool same_cut, const CallOptions& call);
   // Goes to `items`, then `sources`, whose former ones come back. Not while CloseSources may run.
-  std::vector<StepSource> Replace(std::vector<StepSource> sources, std::deque<LocalStep::Item> items,
+  std::vector<StepSource> Replace(std::vector<StepSource> sources,
+                                  std::deque<LocalStep::Item> items,
                                   const LocalStep::Position& position);
   // What Restore went to, for another maker's Replace; this one has no sources then.
   std::vector<StepSource> Take(std::deque<LocalStep::Item>* items, LocalStep::Position* position);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/random.h"
+#include "core/base/seeded_runs_testing.h"
 #include "core/strategy/distributed_iterator.h"
 #include "core/strategy/team_dataset_test_fixture.h"
 
@@ -257,7 +258,7 @@ TEST(JointPositions, EveryElementComesOnceHoweverManyWorkersGoOn) {
   for (int64_t i = 0; i < 60; ++i) numbers[static_cast<size_t>(i * i % 9)].push_back(i);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i].push_back(60 + static_cast<int64_t>(i));
   const RecordFiles files(numbers);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(Scaled(1500));
   uint64_t seed = 1;
   for (; seed < 12 || std::chrono::steady_clock::now() < until; ++seed) {
     if (seed > 4000) break;

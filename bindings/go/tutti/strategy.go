@@ -231,8 +231,8 @@ func (r *Runtime) NewMultiWorkerMirroredStrategy(ctx context.Context,
 
 // NewStrategy is a MultiWorkerMirrored strategy whose workers are the ranks of c, all of which call
 // this, with as many replicas each as the setting replicas says, else all GPUs, else the CPU. It
-// lasts as long as c's epoch: of an elastic job the next one is made over what Shrink or Grow gives.
-// What it needs it splits from c, of which nothing else may be under way meanwhile.
+// lasts as long as c's epoch: the next one of an elastic job is made over what Shrink or Grow
+// gives. What it needs it splits from c, of which nothing else may be under way meanwhile.
 func (c *Communicator) NewStrategy(ctx context.Context) (*Strategy, error) {
 	return as(ownStrategy)(waitOut(ctx, c.object(), func(pointer uintptr,
 		call *native.CallOptions, made *uintptr) uintptr {

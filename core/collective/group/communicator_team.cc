@@ -5,7 +5,6 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/cluster/watch/process_facts.h"
 #include "core/tensor/tensor.h"
 
 namespace tutti {
@@ -36,37 +35,29 @@ Result<std::vector<std::string>> ExchangeTexts(Communicator& communicator, std::
 }
 
 CommunicatorTeam::CommunicatorTeam(Ref<Communicator> communicator, bool reproducible,
-                                   int64_t replicas_here)
+                                   int64_t num_replicas)
     : communicator_(std::move(communicator)),
       reproducible_(reproducible),
-      replicas_here_(replicas_here) {}
+      num_replicas_(num_replicas) {}
 
 CommunicatorTeam::~CommunicatorTeam() = default;
 
 Result<Ref<WorkerTeam>> CommunicatorTeam::Create(Ref<Communicator> communicator,
                                                  int64_t num_replicas, bool reproducible,
                                                  const CallOptions& call) {
-  const std::string replicas = Format("{}", num_replicas);
-  const std::string machine = ReadProcessFacts().boot_id;
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<std::string> facts,
-                         ExchangeTexts(*communicator, "a strategy over a communicator",
-                                       replicas + " " + machine, call));
-  int64_t here = 0;
-  for (size_t rank = 0; rank < facts.size(); ++rank) {
-    const std::string_view fact = facts[rank];
-    const size_t space = fact.find(' ');
-    if (fact.substr(0, space) != facts[0].substr(0, facts[0].find(' '))) {
-      return InvalidArgument(
-          "a strategy over a communicator: rank 0 has {} replicas and rank {} has {}; all ranks must "
-          "have equally many devices",
-          facts[0].substr(0, facts[0].find(' ')), rank, fact.substr(0, space));
-    }
-    if (static_cast<int64_t>(rank) == communicator->rank() ||
-        (!machine.empty() && fact.substr(space + 1) == machine)) {
-      here += num_replicas;
-    }
+  const std::string own = Format("{}", num_replicas);
+  TUTTI_ASSIGN_OR_RETURN(
+      const std::vector<std::string> replicas,
+      ExchangeTexts(*communicator, "a strategy over a communicator", own, call));
+  for (size_t rank = 0; rank < replicas.size(); ++rank) {
+    if (replicas[rank] == replicas[0]) continue;
+    return InvalidArgument(
+        "a strategy over a communicator: rank 0 has {} replicas and rank {} has {}; all ranks must "
+        "have equally many devices",
+        replicas[0], rank, replicas[rank]);
   }
-  return Ref<WorkerTeam>(MakeRef<CommunicatorTeam>(std::move(communicator), reproducible, here));
+  const int64_t all = communicator->size() * num_replicas;
+  return Ref<WorkerTeam>(MakeRef<CommunicatorTeam>(std::move(communicator), reproducible, all));
 }
 
 int64_t CommunicatorTeam::worker() const { return communicator_->rank(); }

@@ -34,7 +34,8 @@ class CommunicatorTeam final : public WorkerTeam {
   int64_t worker() const override;
   int64_t num_workers() const override;
   std::string Describe(int64_t worker) const override;
-  int64_t replicas_on_this_machine() const override { return replicas_here_; }
+  // All: where the ranks are is not known, and who waits without spinning waits well anywhere.
+  int64_t replicas_on_this_machine() const override { return num_replicas_; }
   Result<std::vector<std::string>> Exchange(std::string_view key, std::string bytes,
                                             const CallOptions& call) override;
   Result<Ref<Communicator>> CreateCommunicator(
@@ -46,12 +47,12 @@ class CommunicatorTeam final : public WorkerTeam {
  private:
   template <typename T, typename... Args>
   friend Ref<T> MakeRef(Args&&... args);
-  CommunicatorTeam(Ref<Communicator> communicator, bool reproducible, int64_t replicas_here);
+  CommunicatorTeam(Ref<Communicator> communicator, bool reproducible, int64_t num_replicas);
   ~CommunicatorTeam() override;
 
   const Ref<Communicator> communicator_;
   const bool reproducible_;
-  const int64_t replicas_here_;
+  const int64_t num_replicas_;  // of all ranks
 };
 
 }  // namespace tutti

@@ -516,8 +516,8 @@ class RowModel : public DatasetTest {
     const bool is_hurried = Below(random, 4) == 0;
     std::string so_far;
     int64_t after_the_end = 0;
-    // A call that was interrupted may have begun a pass that a snapshot writes, of which the model
-    // does not know: what is saved then goes on in another way.
+    // A call that was interrupted may have begun a pass that a snapshot writes in shards, of which
+    // the model does not know: what is saved then goes on in another order (CanGoOnElsewhere).
     bool may_have_begun = false;
     for (int outcomes = 0; outcomes < 150 && after_the_end < 2;) {
       if (Below(random, 8) == 0 && !may_have_begun && model->CanGoOnElsewhere()) {
@@ -537,7 +537,7 @@ class RowModel : public DatasetTest {
       CallOptions options;
       if (is_hurried && Below(random, 3) == 0) options.deadline = Deadline::At(0);
       const std::vector<ModelRow> rows = Call(*iterator, most, options);
-      if (rows.empty()) may_have_begun = pipeline.snapshots;
+      if (rows.empty()) may_have_begun = pipeline.sharded;
       for (const ModelRow& row : rows) {
         const ModelRow expected = model->Next(false);
         ++outcomes;

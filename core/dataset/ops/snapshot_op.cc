@@ -19,8 +19,10 @@
 // The state of an iterator that reads is where it stands in the shards, and good as long as that
 // snapshot is there. One that writes cannot be gone on from as such: its state is the input's, and
 // the restored iterator passes the rest of the input through, whatever has been completed in the
-// meantime. The pass after that reads, or writes anew. One that was saved before its first element,
-// when there was nothing to read, has the whole input before it, and may write.
+// meantime, and computes all of it as writing would have: it fails where that would have failed,
+// also at rows that are only counted. The pass after that reads, or writes anew. One that was saved
+// before its first element, when there was nothing to read, has the whole input before it, and may
+// write.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -130,11 +132,15 @@ class SnapshotStage final : public Stage {
     }
     if (!slab->status.ok()) return;
     if (phase_ == Phase::kReading) return Read(demand, options, slab);
-    if (phase_ == Phase::kPassing || writer_ == nullptr) return rows_.Pull(demand, options, slab);
+    if (phase_ != Phase::kRest && writer_ == nullptr) return rows_.Pull(demand, options, slab);
     // Until one fails. Then it depends on what is asked for.
     rows_.Pull(Demand{std::min(demand.max_rows, kMaxSlabRows), false, demand.Horizon(),
                       demand.all_wanted},
                options, slab);
+    if (phase_ == Phase::kRest) {
+      if (!slab->status.ok() && !IsInterruption(slab->status)) phase_ = Phase::kPassing;
+      return;
+    }
     // A call that has rows was not interrupted.
     if (slab->rows > 0 && IsInterruption(slab->status)) slab->status = OkStatus();
     Status status = Write(*slab, options);
@@ -177,6 +183,7 @@ class SnapshotStage final : public Stage {
     kReading,  // what is kept
     kPassing,  // the input's elements, not to be kept
     kWriting,  // the input's elements, to be kept; without a writer when they are
+    kRest,     // what was left of the input's elements when a state was saved that was kWriting
   };
 
   void Forget() {
@@ -433,7 +440,8 @@ Status SnapshotStage::Write(const Slab& rows, const CallOptions& options) {
 Status SnapshotStage::Save(StateWriter* writer) {
   writer->Section("snapshot");
   // What is half written is not gone on with.
-  const Phase phase = phase_ == Phase::kWriting ? Phase::kPassing : phase_;
+  const Phase kept = writer_ != nullptr ? Phase::kRest : Phase::kPassing;
+  const Phase phase = phase_ == Phase::kWriting ? kept : phase_;
   writer->Int(static_cast<int64_t>(phase));
   inners_.Save(writer);
   if (phase == Phase::kReading) {
@@ -458,8 +466,9 @@ Status SnapshotStage::Restore(StateReader* reader, const CallOptions& options) {
   Forget();
   TUTTI_RETURN_IF_ERROR(inners_.EndAll(options));
   reader->Section("snapshot");
-  const auto phase = static_cast<Phase>(reader->IntIn(0, static_cast<int64_t>(Phase::kPassing)));
+  const auto phase = static_cast<Phase>(reader->IntIn(0, static_cast<int64_t>(Phase::kRest)));
   inners_.Restore(reader);
+  if (phase == Phase::kWriting) reader->Fail("a pass that is written is not gone on with");
   if (phase != Phase::kReading) {
     input_used_ = reader->IntIn(0, 1) != 0;
     from_input_ = reader->IntIn(0, 1) != 0;

@@ -527,6 +527,45 @@ TEST_F(Snapshot, ARestoredWriterPassesThroughWhateverIsCompleteByThen) {
   EXPECT_EQ(All(*again), rest);
 }
 
+// Also at a row that is only counted, which passing through would not compute.
+TEST_F(Snapshot, ARestoredWriterFailsWhereItWouldHave) {
+  struct Stop {
+    Ref<Cancellation> cancellation = MakeRef<Cancellation>();
+    bool is_set = true;
+  } stop;
+  const TestFunction::Body body = [](Context&, const Value& in, void* data) -> Result<Ref<Value>> {
+    auto& stop = *static_cast<Stop*>(data);
+    if (stop.is_set && NumberIn(in) == 1) {
+      stop.cancellation->Cancel();
+      return Cancelled("enough");
+    }
+    if (NumberIn(in) == 2) return Status(StatusCode::kInvalidArgument, "two is bad");
+    return Number(NumberIn(in));
+  };
+  // With a spec, so that no element is made before it is asked for.
+  EXPECT_TRUE(functions_
+                  ->Register("stops_at_one_and_fails_at_two",
+                             MakeFunction(body, {.data = &stop,
+                                                 .spec = ElementSpec::OfTensor(
+                                                     DType::kInt64, PartialShape::Scalar())}))
+                  .ok());
+  const Ref<Dataset> rest =
+      Ok(Ok(Ok(Ok(Range(6)->Map(Registered("stops_at_one_and_fails_at_two")))->Snapshot(At("snap")))
+                ->Batch(2))
+             ->Skip(2));
+  const Ref<Iterator> iterator = Iterate(rest);
+  // It has begun to write, and nobody has asked for the row that fails.
+  const CallOptions call{Deadline::Infinite(), stop.cancellation.get()};
+  EXPECT_EQ(iterator->Next(call).status().code(), StatusCode::kCancelled);
+  const std::string state = Saved(*iterator);
+  Close(*iterator);
+  stop.is_set = false;
+  const Ref<Iterator> elsewhere = Iterate(rest);
+  ASSERT_TRUE(elsewhere->Restore(state, CallOptions()).ok());
+  EXPECT_EQ(elsewhere->Next(CallOptions()).status().code(), StatusCode::kInvalidArgument);
+  Close(*elsewhere);
+}
+
 TEST_F(Snapshot, AStateOfReadingNeedsTheSnapshotItRead) {
   const Ref<Dataset> kept = Ok(Passes()->Snapshot(At("snap")));
   EXPECT_EQ(Numbers(kept).size(), 3u);

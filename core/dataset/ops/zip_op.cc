@@ -44,6 +44,7 @@ class ZipStage final : public Stage {
     for (size_t i = 0; i < parts.size(); ++i) rows_[i].PutBack(parts[i], rows);
     slab->rows = rows;
     place_ += rows;
+    slab->origins = parts[0].origins.Slice(0, rows);
     bool same_trees = static_cast<bool>(tree_);
     for (size_t i = 0; i < parts.size(); ++i) {
       Slab& part = parts[i];

@@ -142,6 +142,33 @@ TEST_F(TextLineDataset, AFunctionThatFailsSaysForWhichRecordOfWhichFile) {
   }
 }
 
+Result<Ref<Value>> AsItIs(Context&, const Value& in, void*) { return Value::OfLeaf(in.leaf()); }
+
+Result<Ref<Value>> RefuseBadPair(Context& context, const Value& in, void* data) {
+  return RefuseBad(context, *in.Child(0), data);
+}
+
+TEST_F(TextLineDataset, WhatInnerDatasetsGiveAndTheFirstOfAPairKnowTheirRecord) {
+  const std::string path = folder_.Write("lines", "a\nbad\nc\n");
+  const Ref<Dataset> lines = Read({path});
+  const Ref<Function> as_it_is = MakeFunction(AsItIs);
+  const Ref<Dataset> nested =
+      Dataset::FromTensors(datasets_, Value::OfLeaf(Leaf(LeafKind::kDataset, lines))).value();
+  const Ref<Value> pair =
+      Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, lines)),
+                    Value::OfLeaf(Leaf(LeafKind::kDataset, Read({path})))});
+  for (const Ref<Dataset>& refused :
+       {nested->FlatMap(as_it_is).value()->Map(MakeFunction(RefuseBad), {}).value(),
+        nested->Interleave(as_it_is, 2).value()->Map(MakeFunction(RefuseBad), {}).value(),
+        Dataset::Zip(datasets_, *pair).value()->Map(MakeFunction(RefuseBadPair), {}).value()}) {
+    std::vector<Status> errors;
+    EXPECT_THAT(All(refused, &errors), ElementsAre("a", "!", "c"));
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_THAT(std::string(errors[0].message()),
+                HasSubstr("element 1 (record 1 of \"" + path + "\"): it is bad"));
+  }
+}
+
 TEST_F(TextLineDataset, WhatIsShuffledShardedOrRestoredKnowsItsRecord) {
   const std::string path = folder_.Write("lines", "a\nb\nc\nd\nbad\nf\n");
   const Ref<Dataset> lines = Read({path});

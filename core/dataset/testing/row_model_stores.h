@@ -68,6 +68,7 @@ class ModelSnapshot final : public Model {
     }
     const ModelRow row = input().Next(false);
     if (row.failed()) phase_ = Phase::kPassing;
+    if (phase_ == Phase::kRest) return row;
     if (row.is_row()) rows_.push_back(*row.element);
     written_ = row.end || static_cast<int64_t>(rows_.size()) == step_.input_cardinality;
     if (phase_ == Phase::kWriting && written_) shared_->kept.emplace(&step_, InTurn());
@@ -87,12 +88,12 @@ class ModelSnapshot final : public Model {
   }
   void GoOnElsewhere() override {
     if (phase_ == Phase::kFresh && !from_input_) from_input_ = !IsKept();
-    if (phase_ == Phase::kWriting) phase_ = Phase::kPassing;
+    if (phase_ == Phase::kWriting) phase_ = written_ ? Phase::kPassing : Phase::kRest;
     Model::GoOnElsewhere();
   }
 
  private:
-  enum class Phase { kFresh, kReading, kWriting, kPassing };
+  enum class Phase { kFresh, kReading, kWriting, kPassing, kRest };
 
   bool IsKept() const { return shared_->kept.contains(&step_); }
 

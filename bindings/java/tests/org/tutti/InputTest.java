@@ -69,8 +69,8 @@ class InputTest {
     }
   }
 
-  // What workers over so many ranks take from there, in so many steps (-1: all); the last is a joint
-  // position.
+  // What workers over so many ranks take from there, in so many steps (-1: all); gives the joint
+  // position behind them.
   private static byte[] work(int count, byte[] state, int steps, List<Long> taken)
       throws Exception {
     final List<byte[]> saved = new ArrayList<>();
