@@ -57,6 +57,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"log_level\": {\"value\": \"error\", \"source\": \"file\"}, "
             "\"logical_cpu_devices\": {\"value\": \"4\", \"source\": \"argument\"}, "
             "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}, "
+            "\"metrics_port\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"replicas\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"reproducible\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"silence_limit\": {\"value\": \"3s\", \"source\": \"default\"}, "
