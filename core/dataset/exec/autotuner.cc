@@ -88,9 +88,12 @@ bool TunedCalls::Observe(int64_t rows, uint64_t waited, bool all_busy) {
 }
 
 bool TunedCalls::Decide(double rate, double ticks) {
+  const double waits = static_cast<double>(waits_) / ticks;
+  // What stands below could be slower: then it is not more calls that would help.
+  const bool limits = waits >= kWaits && busy_waits_ * 2 >= waits_;
   if (before_ > 0) {
     const int64_t before = std::exchange(before_, 0);
-    if (rate < rate_before_ * kGain) {
+    if (limits && rate < rate_before_ * kGain) {
       autotuner_->GiveBack(now_ - before);
       Set(before, "more gave no more");
       pause_ = next_pause_;
@@ -98,7 +101,6 @@ bool TunedCalls::Decide(double rate, double ticks) {
       return false;
     }
   }
-  const double waits = static_cast<double>(waits_) / ticks;
   idle_ = waits < kNoWaits ? idle_ + 1 : 0;
   if (idle_ >= kIdleWindows && !halved_ && now_ > least_) {
     const int64_t half = std::max(least_, now_ / 2);
@@ -112,7 +114,7 @@ bool TunedCalls::Decide(double rate, double ticks) {
     --pause_;
     return false;
   }
-  if (waits < kWaits || busy_waits_ * 2 < waits_ || now_ >= most_) return false;
+  if (!limits || now_ >= most_) return false;
   const int64_t more = autotuner_->Take(std::min(now_, most_ - now_));
   if (more == 0) return false;
   before_ = now_;

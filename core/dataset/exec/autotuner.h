@@ -3,7 +3,7 @@
 //
 // Calls at once (TunedCalls) are looked at from time to time by who delivers the elements. Where
 // the consumer had to wait for a quarter of the time while all calls were under way, their number
-// is doubled; where that has not brought a tenth more elements in a second, it goes back, and the
+// is doubled; where it still waits and there is not a tenth more in a second, it goes back, and the
 // next attempt comes later than the last one. Where nobody ever waited, it is halved, once.
 // A buffer (TunedBuffer) that was full and is found empty gets twice the size.
 //
