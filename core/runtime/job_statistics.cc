@@ -83,6 +83,12 @@ Result<Ref<Value>> SumStatistics(std::span<const Ref<Value>> parts) {
   std::map<std::string, int64_t> counters;
   std::map<std::string, SummedHistogram> histograms;
   for (const Ref<Value>& part : parts) {
+    if (!part->Find("counters").ok() || !part->Find("histograms").ok()) {
+      return InvalidArgument(
+          "statistics: expected what an aggregator reads, with \"counters\" and \"histograms\"; "
+          "found {}",
+          part->spec().ToString());
+    }
     TUTTI_ASSIGN_OR_RETURN(const Ref<Value> counted, part->Find("counters"));
     for (const std::string& name : counted->spec().keys()) {
       TUTTI_ASSIGN_OR_RETURN(const auto number, NumbersOf<int64_t>(*counted, name.c_str()));

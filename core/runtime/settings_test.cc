@@ -58,6 +58,7 @@ TEST(Settings, PreferArgumentToVariableToFileToDefault) {
             "\"logical_cpu_devices\": {\"value\": \"4\", \"source\": \"argument\"}, "
             "\"logical_gpu_devices\": {\"value\": \"1\", \"source\": \"default\"}, "
             "\"memory_limit\": {\"value\": \"2GiB\", \"source\": \"variable\"}, "
+            "\"metrics_port\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"replicas\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"reproducible\": {\"value\": \"0\", \"source\": \"default\"}, "
             "\"silence_limit\": {\"value\": \"3s\", \"source\": \"default\"}, "

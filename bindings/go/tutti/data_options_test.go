@@ -240,7 +240,7 @@ func TestExplainTellsOfARunAndGatherOfAJob(t *testing.T) {
 		t.Fatal(text)
 	}
 	report := must[string](t)(iterator.Explain("json"))
-	if again := must[string](t)(ExplainReport([]byte(report), "text")); again != text {
+	if again := must[string](t)(ExplainReport([]byte(report), "json")); again != report {
 		t.Fatal(again)
 	}
 	if plan := must[string](t)(dataset.Explain()); !strings.Contains(plan, "run: 3 rows in ") {

@@ -29,8 +29,9 @@ class ExplainTest(unittest.TestCase):
         self.assertRegex(text, "bottleneck: map 'slow': calls the program per row: .* each; as an "
                                "expression it would be native")
         self.assertIn("run: 10 rows in ", dataset.explain())
-        self.assertEqual(Dataset.explain_report(report), text)
-        self.assertEqual(json.loads(Dataset.explain_report(report.encode(), "json"))["rows"], 10)
+        self.assertIn("run: 10 rows in ", Dataset.explain_report(report))
+        self.assertEqual(Dataset.explain_report(report.encode(), "json"), report)
+        self.assertEqual(json.loads(report)["rows"], 10)
         self.assertTrue(dataset.explain("svg").startswith("<svg "))
         with self.assertRaisesRegex(ValueError, "the formats are text, json and svg"):
             dataset.explain("yaml")

@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kRowsPerCall = 4;
 constexpr int64_t kWindowNs = 10'000'000;
 constexpr int64_t kLongestWindowNs = 500'000'000;
-// Of the consumer's turns, so many have to wait before there are more calls; below the other nobody
-// waits.
+// For so much of the time the consumer has to wait before there are more calls; below the other
+// nobody waits.
 constexpr double kWaits = 0.25;
 constexpr double kNoWaits = 0.02;
 // What twice the calls have to bring.
@@ -67,28 +67,33 @@ void TunedCalls::Set(int64_t calls, std::string_view why) {
   if (record_ != nullptr) record_->SetParallelism(now_);
 }
 
-bool TunedCalls::Observe(int64_t rows, bool waited, bool all_busy) {
+bool TunedCalls::Observe(int64_t rows, uint64_t waited, bool all_busy) {
   if (autotuner_ == nullptr) return false;
   rows_ += rows;
-  ++turns_;
-  if (waited) ++waits_;
-  if (waited && all_busy) ++busy_waits_;
+  waits_ += waited;
+  if (all_busy) busy_waits_ += waited;
   const uint64_t now = clock_.Now();
   // The processor's counter runs at some GHz, and other clocks at one: about nanoseconds will do.
-  const double ns = static_cast<double>(now - began_) * (clock_.counts() ? 0.4 : 1.0);
+  const auto ticks = static_cast<double>(now - began_);
+  const double ns = ticks * (clock_.counts() ? 0.4 : 1.0);
   const bool full = rows_ >= kRowsPerCall * now_ && ns >= kWindowNs;
   if (!full && ns < kLongestWindowNs) return false;
-  const bool grew = !skips_ && Decide(static_cast<double>(rows_) / std::max(ns, 1.0));
+  const bool grew =
+      !skips_ && Decide(static_cast<double>(rows_) / std::max(ns, 1.0), std::max(ticks, 1.0));
   skips_ = !skips_ && grew;
   began_ = now;
-  rows_ = turns_ = waits_ = busy_waits_ = 0;
+  rows_ = 0;
+  waits_ = busy_waits_ = 0;
   return grew;
 }
 
-bool TunedCalls::Decide(double rate) {
+bool TunedCalls::Decide(double rate, double ticks) {
+  const double waits = static_cast<double>(waits_) / ticks;
+  // What stands below could be slower: then it is not more calls that would help.
+  const bool limits = waits >= kWaits && busy_waits_ * 2 >= waits_;
   if (before_ > 0) {
     const int64_t before = std::exchange(before_, 0);
-    if (rate < rate_before_ * kGain) {
+    if (limits && rate < rate_before_ * kGain) {
       autotuner_->GiveBack(now_ - before);
       Set(before, "more gave no more");
       pause_ = next_pause_;
@@ -96,8 +101,6 @@ bool TunedCalls::Decide(double rate) {
       return false;
     }
   }
-  const double turns = static_cast<double>(std::max<int64_t>(turns_, 1));
-  const double waits = static_cast<double>(waits_) / turns;
   idle_ = waits < kNoWaits ? idle_ + 1 : 0;
   if (idle_ >= kIdleWindows && !halved_ && now_ > least_) {
     const int64_t half = std::max(least_, now_ / 2);
@@ -111,12 +114,12 @@ bool TunedCalls::Decide(double rate) {
     --pause_;
     return false;
   }
-  if (waits < kWaits || busy_waits_ * 2 < waits_ || now_ >= most_) return false;
+  if (!limits || now_ >= most_) return false;
   const int64_t more = autotuner_->Take(std::min(now_, most_ - now_));
   if (more == 0) return false;
   before_ = now_;
   rate_before_ = rate;
-  Set(now_ + more, Format("the consumer waited in {:.0f} % of its calls", waits * 100));
+  Set(now_ + more, Format("the consumer waited {:.0f} % of the time", waits * 100));
   return true;
 }
 

@@ -2,8 +2,8 @@
 // what is measured while an iterator is read.
 //
 // Calls at once (TunedCalls) are looked at from time to time by who delivers the elements. Where
-// the consumer had to wait in a quarter of its calls while all calls were under way, their number
-// is doubled; where that has not brought a tenth more elements in a second, it goes back, and the
+// the consumer had to wait for a quarter of the time while all calls were under way, their number
+// is doubled; where it still waits and there is not a tenth more in a second, it goes back, and the
 // next attempt comes later than the last one. Where nobody ever waited, it is halved, once.
 // A buffer (TunedBuffer) that was full and is found empty gets twice the size.
 //
@@ -65,12 +65,14 @@ class TunedCalls {
   TunedCalls& operator=(const TunedCalls&) = delete;
 
   int64_t now() const { return now_; }
-  // The consumer has got `rows`; it `waited` for them, while all calls were under way or not. True
-  // when there may be more calls now than before. One thread at a time.
-  bool Observe(int64_t rows, bool waited, bool all_busy);
+  // For Observe; nothing where nothing is tuned.
+  uint64_t Now() const { return autotuner_ != nullptr ? clock_.Now() : 0; }
+  // The consumer has got `rows`; for so long it waited for them, while all calls were under way or
+  // not. True when there may be more calls now than before. One thread at a time.
+  bool Observe(int64_t rows, uint64_t waited, bool all_busy);
 
  private:
-  bool Decide(double rate);
+  bool Decide(double rate, double ticks);
   void Set(int64_t calls, std::string_view why);
 
   const Ref<const Node> node_;
@@ -85,9 +87,8 @@ class TunedCalls {
   // Since the window began.
   uint64_t began_ = 0;
   int64_t rows_ = 0;
-  int64_t turns_ = 0;
-  int64_t waits_ = 0;
-  int64_t busy_waits_ = 0;
+  uint64_t waits_ = 0;
+  uint64_t busy_waits_ = 0;
   // Before the last doubling; 0: there is none to be judged.
   int64_t before_ = 0;
   double rate_before_ = 0;

@@ -82,7 +82,7 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
   if (demand.count_only) return Count(demand, options, lock, slab);
   const auto must_decide = [this] { return items_.empty() && undecided_; };
   if (record_ != nullptr) record_->AddFill(done_items_, calls_.now());
-  const bool waits = !HasOutcome() && !ended_;
+  const uint64_t asked = HasOutcome() ? 0 : calls_.Now();
   do {
     if (must_decide() && !stopped_) slab->status = Decide(demand, options, lock);
     if (!slab->status.ok()) return;
@@ -105,7 +105,7 @@ void CallsAhead::Next(const Demand& demand, const CallOptions& options, Slab* sl
     demanded_ -= slab->rows;
     wanted_ = HorizonPlus(wanted_, -slab->rows);
     slab->end = slab->status.ok() && items_.empty() && ended_;
-    const bool grows = calls_.Observe(slab->rows, waits, all_busy);
+    const bool grows = calls_.Observe(slab->rows, asked == 0 ? 0 : calls_.Now() - asked, all_busy);
     if (MayPull()) work_.notify_one();
     if (!grows) return;
     const int64_t threads = calls_.now() + 1;

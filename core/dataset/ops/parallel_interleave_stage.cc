@@ -107,17 +107,21 @@ class ParallelInterleaveStage final : public Stage {
     std::unique_lock lock(mutex_);
     horizon_ = demand.Horizon();
     if (record_ != nullptr) record_->AddFill(num_ready_, ready_ * cycle_length_);
-    bool waited = false;
+    uint64_t asked = 0;
     bool all_busy = false;
     while (true) {
       if (stopped_) slab->status = Closed();
       if (slab->status.ok()) slab->status = broken_;
       if (!slab->status.ok() || Deliver(demand, slab)) break;
       // One of them may be between two datasets.
-      if (!std::exchange(waited, true)) all_busy = NumBusy() + 1 >= num_threads_.now();
+      if (asked == 0) {
+        asked = num_threads_.Now();
+        all_busy = NumBusy() + 1 >= num_threads_.now();
+      }
       slab->status = Wait(lock, options);
       if (!slab->status.ok()) break;
     }
+    const uint64_t waited = asked == 0 ? 0 : num_threads_.Now() - asked;
     if (!num_threads_.Observe(slab->rows, waited, all_busy) || threads_.empty()) return;
     const int64_t threads = num_threads_.now();
     lock.unlock();

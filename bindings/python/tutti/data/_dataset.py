@@ -569,7 +569,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
 
         >>> report = tutti.data.Dataset.range(3).explain("json")
         >>> print(tutti.data.Dataset.explain_report(report), end="")
-        range(start=0, step=1, stop=3): 3 elements of int64[]
+        range(start=0, stop=3, step=1, dtype=5): 3 elements of int64[]
         """
         data = report.encode() if isinstance(report, str) else report
         return _native.dataset_explain_report(data, format)

@@ -136,8 +136,8 @@ class OptionsTest {
       }
       assertTrue(text.contains("run: 3 rows in "), text);
       assertTrue(dataset.explain().contains("run: 3 rows in "), dataset.explain());
-      assertEquals(text,
-          Dataset.explainReport(report.getBytes(StandardCharsets.UTF_8), "text"));
+      assertEquals(report,
+          Dataset.explainReport(report.getBytes(StandardCharsets.UTF_8), "json"));
       assertTrue(dataset.explain("svg").startsWith("<svg "));
       assertThrows(TuttiException.InvalidArgument.class, () -> dataset.explain("yaml"));
       assertThrows(TuttiException.InvalidArgument.class,
