@@ -22,7 +22,7 @@ class Function:
     Tensor.convert; without it the first row decides.
     """
 
-    __slots__ = ("_handle", "_features")
+    __slots__ = ("_handle", "_features", "_columns")
 
     def __init__(self, function: Callable[..., Any], *, slab: bool = False,
                  output_signature: Any = None, name: Optional[str] = None):
@@ -30,12 +30,14 @@ class Function:
             function, name or getattr(function, "__name__", None), _code.fingerprint(function),
             output_signature, slab)
         self._features: Optional[Sequence[str]] = None
+        self._columns: Optional[int] = None
 
     @classmethod
     def _of(cls, handle: Any, features: Optional[Sequence[str]] = None) -> "Function":
         made = cls.__new__(cls)
         made._handle = handle
         made._features = features  # what parse_example reads
+        made._columns = None  # how many decode_csv gives
         return made
 
 
