@@ -198,8 +198,9 @@ func TestRecordsOfCommaSeparatedValuesAreDecoded(t *testing.T) {
 		CSVOptions{FieldDelim: "|", NoQuotes: true, NAValue: "NA", SelectCols: []int64{1}})
 	defer some.Close()
 	read := func(function *Function, lines ...string) (string, error) {
-		tensor := must[Value](t)(Of(lines))
-		dataset := FromTensorSlices(tensor).MapWith(function)
+		tensor := must[*Tensor](t)(StringTensor(lines))
+		defer tensor.Close()
+		dataset := FromTensorSlices(must[Value](t)(OfTensor(tensor))).MapWith(function)
 		defer dataset.Close()
 		iterator := must[*Iterator](t)(dataset.Iterator(nil))
 		defer iterator.Close()
@@ -235,7 +236,9 @@ func TestSequenceExamplesHaveContextAndLists(t *testing.T) {
 	parse := ParseSequenceExample(map[string]Feature{"id": {DType: Int64, Default: scalar}},
 		map[string]Feature{"x": {DType: Int64, Default: scalar}})
 	defer parse.Close()
-	dataset := FromTensorSlices(must[Value](t)(Of([]string{record}))).MapWith(parse)
+	records := must[*Tensor](t)(StringTensor([]string{record}))
+	defer records.Close()
+	dataset := FromTensorSlices(must[Value](t)(OfTensor(records))).MapWith(parse)
 	defer dataset.Close()
 	iterator := must[*Iterator](t)(dataset.Iterator(nil))
 	defer iterator.Close()

@@ -36,10 +36,10 @@ def parse_sequence_example(context_features: Optional[Mapping[str, Any]] = None,
     dict of its context features, and a dict of its feature lists, each with the number of its steps
     in front.
 
-    context_features and sequence_features are {name: (shape, dtype)} or {name: FixedLenFeature(...)}, as in parse_example; the shape
-    is of one step. A feature list with a default_value takes it for steps without values, and is
-    empty where it is missing; another one is required. Malformed and missing features are an
-    InvalidArgumentError at iteration, which names feature and step.
+    context_features, sequence_features: {name: (shape, dtype)} or {name: FixedLenFeature(...)}, as
+    in parse_example; the shape is of one step. A feature list with a default_value takes it for
+    steps without values, and is empty where it is missing; another one is required. Malformed and
+    missing features are an InvalidArgumentError at iteration, which names feature and step.
 
     >>> def feature(kind, values):  # what protobuf writes for a few small numbers
     ...     numbers = bytes([10, len(values), *values])

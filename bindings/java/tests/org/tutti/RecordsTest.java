@@ -30,7 +30,7 @@ import org.tutti.data.TextLineDataset;
 class RecordsTest {
   @Test
   void linesOfCommaSeparatedValuesAreDecoded() {
-    try (Tensor none = Tensor.of(new String[] {"?"}, new long[] {});
+    try (Tensor none = Tensor.of(new String[] {"?"}).reshape();
          DatasetFunction decode = DatasetFunction.decodeCsv(
              List.of(new DatasetFunction.CsvColumn("n", DType.INT64, null),
                  new DatasetFunction.CsvColumn(DType.BYTES, none)));
@@ -63,11 +63,9 @@ class RecordsTest {
     final byte[] record = {18, 23, 10, 21, 10, 1, 'x', 18, 16, 10, 5, 26, 3, 10, 1, 1, 10, 5, 26, 3,
         10, 1, 2, 10, 0};
     try (DatasetFunction parse = DatasetFunction.parseSequenceExample(
-             Map.of("id", new DatasetFunction.Feature(DType.INT64, new long[0],
-                 Tensor.of(new long[] {4}, new long[] {}))),
+             Map.of("id", new DatasetFunction.Feature(DType.INT64, new long[0], Tensor.scalar(4L))),
              Map.of("x",
-                 new DatasetFunction.Feature(DType.INT64, new long[0],
-                     Tensor.of(new long[] {9}, new long[] {}))));
+                 new DatasetFunction.Feature(DType.INT64, new long[0], Tensor.scalar(9L))));
          Tensor bytes = Tensor.of(new byte[][] {record}, 1);
          DatasetIterator iterator = Dataset.fromTensorSlices(bytes).map(parse).iterator()) {
       final Value row = iterator.next();
