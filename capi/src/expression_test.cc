@@ -110,6 +110,27 @@ TEST_F(ExpressionTest, CallsNativeFunctionsAlone) {
   ASSERT_OK(tutti_expression_add_call(trace, parse, text, 0, &node));
   EXPECT_FAILS(tutti_expression_add_call(trace, parse, text, 1, &node), TUTTI_OUT_OF_RANGE,
                "gives 1 components");
+
+  // The columns of a line; a column's key may be empty.
+  tutti_feature column = TUTTI_FEATURE_INIT;
+  column.key = "";
+  column.dtype = TUTTI_DTYPE_FLOAT32;
+  const tutti_feature *columns[] = {&column, &feature};
+  const int64_t places[] = {0, 2};
+  tutti_decode_csv_options options = TUTTI_DECODE_CSV_OPTIONS_INIT;
+  options.field_delim = ";";
+  Fn decode;
+  ASSERT_OK(tutti_function_create_decode_csv(nullptr, 2, columns, 2, places, &options, &decode));
+  ASSERT_OK(tutti_expression_add_call(trace, decode, text, 1, &node));
+  options.field_delim = "ab";
+  EXPECT_FAILS(tutti_function_create_decode_csv(nullptr, 2, columns, 0, nullptr, &options, &decode),
+               TUTTI_INVALID_ARGUMENT, "expected one byte");
+  Fn sequence;
+  ASSERT_OK(tutti_function_create_parse_sequence_example(nullptr, 1, features, 1, &sequence));
+  EXPECT_FAILS(tutti_expression_add_call(trace, sequence, text, 0, &node), TUTTI_INVALID_ARGUMENT,
+               "is another one");
+  EXPECT_FAILS(tutti_function_create_parse_sequence_example(nullptr, 1, features, 2, &sequence),
+               TUTTI_INVALID_ARGUMENT, "expected 0 to 1");
 }
 
 TEST_F(ExpressionTest, GivesDatasetsWhoseFunctionsCaptureItsNodes) {

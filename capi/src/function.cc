@@ -1,6 +1,7 @@
 // User functions and the native one that parses tf.train.Example.
 #include <tutti/function.h>
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/dataset/example/decode_csv.h"
 #include "core/dataset/example/parse_example.h"
+#include "core/dataset/example/parse_sequence_example.h"
 #include "core/function/function_registry.h"
 
 using namespace tutti;
@@ -54,6 +57,18 @@ Result<ExampleFeature> ReadFeature(Call call, const tutti_feature *feature) {
   read.dtype = static_cast<DType>(set.dtype);
   TUTTI_ASSIGN_OR_RETURN(read.shape, Shape::Create(set.dims, set.rank));
   read.default_value = Ref<const Tensor>::Retain(FromHandle(set.default_value));
+  return read;
+}
+
+Result<std::vector<ExampleFeature>> ReadFeatures(Call call, size_t count,
+                                                 const tutti_feature *const *features) {
+  TUTTI_REQUIRE_ARRAY(call, count, features);
+  std::vector<ExampleFeature> read;
+  for (size_t i = 0; i < count; ++i) {
+    if (features[i] == nullptr) return NullArgument(call.function, "features", 0).With("index", i);
+    TUTTI_ASSIGN_OR_RETURN(ExampleFeature feature, ReadFeature(call, features[i]));
+    read.push_back(std::move(feature));
+  }
   return read;
 }
 
@@ -108,16 +123,63 @@ tutti_status *tutti_function_create_parse_example(tutti_runtime *runtime, size_t
                                                   tutti_function **out_function) {
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, out_function);
-    TUTTI_REQUIRE_ARRAY(call, count, features);
     TUTTI_RETURN_IF_ERROR(UseRuntime(call, runtime).status());
-    std::vector<ExampleFeature> read;
-    for (size_t i = 0; i < count; ++i) {
-      if (features[i] == nullptr)
-        return NullArgument(call.function, "features", 0).With("index", i);
-      TUTTI_ASSIGN_OR_RETURN(ExampleFeature feature, ReadFeature(call, features[i]));
-      read.push_back(std::move(feature));
-    }
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadFeatures(call, count, features));
     TUTTI_ASSIGN_OR_RETURN(auto function, MakeParseExample(std::move(read)));
+    *out_function = Give(std::move(function));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_function_create_parse_sequence_example(tutti_runtime *runtime, size_t count,
+                                                           const tutti_feature *const *features,
+                                                           int64_t context_count,
+                                                           tutti_function **out_function) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_function);
+    TUTTI_RETURN_IF_ERROR(UseRuntime(call, runtime).status());
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadFeatures(call, count, features));
+    if (context_count < 0 || static_cast<size_t>(context_count) > count) {
+      return InvalidArgument("{}: context_count is {}; expected 0 to {}, the number of features",
+                             call.function, context_count, count);
+    }
+    const auto first_list = read.begin() + context_count;
+    std::vector<ExampleFeature> lists(std::make_move_iterator(first_list),
+                                      std::make_move_iterator(read.end()));
+    read.erase(first_list, read.end());
+    TUTTI_ASSIGN_OR_RETURN(auto function,
+                           MakeParseSequenceExample(std::move(read), std::move(lists)));
+    *out_function = Give(std::move(function));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_function_create_decode_csv(tutti_runtime *runtime, size_t count,
+                                               const tutti_feature *const *features,
+                                               size_t select_count, const int64_t *select_cols,
+                                               const tutti_decode_csv_options *options,
+                                               tutti_function **out_function) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, out_function);
+    TUTTI_REQUIRE_ARRAY(call, select_count, select_cols);
+    TUTTI_RETURN_IF_ERROR(UseRuntime(call, runtime).status());
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    CsvFormat format;
+    format.field_delim = TextOr(set.field_delim, ",");
+    format.na_value = TextOr(set.na_value, "");
+    TUTTI_ASSIGN_OR_RETURN(format.use_quote_delim,
+                           ReadTristate(call, set.use_quote_delim, true, "use_quote_delim"));
+    format.select_cols.assign(select_cols, select_cols + select_count);
+    TUTTI_ASSIGN_OR_RETURN(auto read, ReadFeatures(call, count, features));
+    for (ExampleFeature &column : read) {
+      if (column.shape.rank() != 0) {
+        return InvalidArgument("{}: a column has the shape {}; a field is a scalar", call.function,
+                               column.shape.ToString());
+      }
+      format.columns.push_back(
+          {std::move(column.key), column.dtype, std::move(column.default_value)});
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto function, MakeDecodeCsv(std::move(format)));
     *out_function = Give(std::move(function));
     return OkStatus();
   });

@@ -415,7 +415,7 @@ TEST_F(AssertionFunctionTest, WrongSpecsAndBytesAreRefused) {
 TEST_F(AssertionFunctionTest, LooksAtTheLeavesOfAnElementTogether) {
   const Ref<Value> rows = Value::Dict(
       {{"image", Value::OfTensor(Tensor::Create(DType::kFloat32, Shape({2, 5, 3})).value())},
-       {"mask", Value::OfTensor(Tensor::Create(DType::kFloat64, Shape({2, 5})).value())}});
+       {"mask", Value::OfTensor(Tensor::Create(DType::kFloat64, Shape({2, 5})).value())}}).value();
   AssertionFunctionSpec spec;
   spec.assertion = RowAssertion::kShapes;
   spec.shapes = "image=N,3;mask=N";
@@ -426,8 +426,9 @@ TEST_F(AssertionFunctionTest, LooksAtTheLeavesOfAnElementTogether) {
   EXPECT_THAT(Call(spec, rows, &row_), HasSubstr("nothing at \"sound\""));
   // What is known of the elements is enough.
   const Ref<const ElementSpec> element =
-      ElementSpec::Dict({{"image", LeafSpec::Tensor(DType::kFloat32, PartialShape({5, 3}))},
-                         {"mask", LeafSpec::Tensor(DType::kFloat64, PartialShape({4}))}});
+      ElementSpec::Create(rows->spec_ref(), {LeafSpec::OfTensor(DType::kFloat32, {5, 3}),
+                                             LeafSpec::OfTensor(DType::kFloat64, {4})})
+          .value();
   spec.shapes = "image=N,3;mask=N";
   EXPECT_THAT(MakeAssertionFunction(spec).value()->OutputSpec(element.get()).status().message(),
               HasSubstr("\"N\""));

@@ -103,6 +103,16 @@ func TestFailedElementsAreSkipped(t *testing.T) {
 	if got := integers(t, bad.OnError("skip")); !reflect.DeepEqual(got, []int64{0, 1, 3, 4, 6, 7}) {
 		t.Fatal(got)
 	}
+	file := filepath.Join(t.TempDir(), "refused.tfrecord")
+	integers(t, bad.OnError("quarantine:"+file))
+	parse := ParseExample(map[string]Feature{"value": {DType: Int64}})
+	defer parse.Close()
+	refused := TFRecords(file).MapWith(parse).Map(func(row Value) (Value, error) {
+		return row.Get("value")
+	})
+	if got := integers(t, refused); !reflect.DeepEqual(got, []int64{2, 5}) {
+		t.Fatal(got)
+	}
 	one := must[*Iterator](t)(bad.OnError("skip", WithMaxSkipped(1)).Iterator(nil))
 	defer one.Close()
 	for _, want := range []int64{0, 1, 3, 4} {

@@ -124,6 +124,15 @@ func (r *Runtime) ParseExample(features map[string]Feature) *Function {
 		keys = append(keys, key)
 	}
 	sort.Strings(keys)
+	return r.withFeatures(keys, func(i int) Feature { return features[keys[i]] },
+		func(runtime uintptr, described []uintptr, made *uintptr) uintptr {
+			return native.Function_parse_example(runtime, described, made)
+		})
+}
+
+// withFeatures is the function that call makes of features by their keys.
+func (r *Runtime) withFeatures(keys []string, feature func(i int) Feature,
+	call func(runtime uintptr, described []uintptr, made *uintptr) uintptr) *Function {
 	if _, err := joined(keys); err != nil {
 		return functionOf(0, err)
 	}
@@ -133,8 +142,8 @@ func (r *Runtime) ParseExample(features map[string]Feature) *Function {
 			native.Feature_release(feature)
 		}
 	}()
-	for _, key := range keys {
-		feature := features[key]
+	for i, key := range keys {
+		feature := feature(i)
 		var tensor uintptr
 		if feature.Default != nil {
 			pointer, err := feature.Default.use()
@@ -148,7 +157,7 @@ func (r *Runtime) ParseExample(features map[string]Feature) *Function {
 			native.Feature_create(key, int(feature.DType), feature.Dims, tensor))
 	}
 	return functionOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
-		return native.Function_parse_example(runtime, described, made)
+		return call(runtime, described, made)
 	}))
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -184,6 +185,69 @@ func TestRecordsOfFilesThatAreReadAtATimeComeInTurn(t *testing.T) {
 	}
 	if iterator.Next() || iterator.Err() != nil {
 		t.Error(iterator.Err())
+	}
+}
+
+func TestRecordsOfCommaSeparatedValuesAreDecoded(t *testing.T) {
+	none := must[*Tensor](t)(must[*Tensor](t)(StringTensor([]string{"?"})).Reshape())
+	defer none.Close()
+	decode := DecodeCSV([]CSVColumn{{DType: Int64, Name: "n"}, {DType: Bytes, Default: none}},
+		CSVOptions{})
+	defer decode.Close()
+	some := DecodeCSV([]CSVColumn{{DType: Int64}},
+		CSVOptions{FieldDelim: "|", NoQuotes: true, NAValue: "NA", SelectCols: []int64{1}})
+	defer some.Close()
+	read := func(function *Function, lines ...string) (string, error) {
+		tensor := must[*Tensor](t)(StringTensor(lines))
+		defer tensor.Close()
+		dataset := FromTensorSlices(must[Value](t)(OfTensor(tensor))).MapWith(function)
+		defer dataset.Close()
+		iterator := must[*Iterator](t)(dataset.Iterator(nil))
+		defer iterator.Close()
+		var got []string
+		for iterator.Next() {
+			got = append(got, iterator.Value().String())
+		}
+		return strings.Join(got, " "), iterator.Err()
+	}
+	got, err := read(decode, "1,\"a, b\"", "2,")
+	if err != nil || !strings.Contains(got, "a, b") || !strings.Contains(got, "?") {
+		t.Fatal(got, err)
+	}
+	if got, err = read(some, "a|5|\"b"); err != nil || !strings.Contains(got, "5") {
+		t.Fatal(got, err)
+	}
+	_, err = read(decode, "x,")
+	says(t, err, `map: element 0: decode_csv: field 0 ("n") is 'x', which is no int64`)
+	wrong := DecodeCSV(nil, CSVOptions{})
+	defer wrong.Close()
+	_, err = wrong.use()
+	says(t, err, "no columns")
+}
+
+func TestSequenceExamplesHaveContextAndLists(t *testing.T) {
+	// {"x": [1, 2, nothing]} as a feature list.
+	record := string([]byte{18, 23, 10, 21, 10, 1, 'x', 18, 16, 10, 5, 26, 3, 10, 1, 1, 10, 5, 26, 3,
+		10, 1, 2, 10, 0})
+	nine := must[*Tensor](t)(TensorOf([]int64{9}))
+	defer nine.Close()
+	scalar := must[*Tensor](t)(nine.Reshape())
+	defer scalar.Close()
+	parse := ParseSequenceExample(map[string]Feature{"id": {DType: Int64, Default: scalar}},
+		map[string]Feature{"x": {DType: Int64, Default: scalar}})
+	defer parse.Close()
+	records := must[*Tensor](t)(StringTensor([]string{record}))
+	defer records.Close()
+	dataset := FromTensorSlices(must[Value](t)(OfTensor(records))).MapWith(parse)
+	defer dataset.Close()
+	iterator := must[*Iterator](t)(dataset.Iterator(nil))
+	defer iterator.Close()
+	if !iterator.Next() {
+		t.Fatal(iterator.Err())
+	}
+	x := must[[]int64](t)(Slice[int64](must[*Tensor](t)(iterator.Value().TensorAt("1/x"))))
+	if !reflect.DeepEqual(x, []int64{1, 2, 9}) {
+		t.Fatal(x)
 	}
 }
 

@@ -1,5 +1,7 @@
 """Datasets: sources, transformations, and what goes wrong."""
 
+import os
+import tempfile
 import threading
 import unittest
 
@@ -232,6 +234,29 @@ class TransformationTest(unittest.TestCase):
             tutti.data.TFRecordDataset("/nowhere/a.records"))
         with self.assertRaisesRegex(tutti.errors.NotFoundError, "a.records"):
             list(missing.on_error("skip"))
+
+    def test_what_on_error_skips_is_left_in_a_file(self):
+        def check(row):
+            if row["x"] % 3 == 2:
+                raise ValueError(f"{row['x']} is bad")
+            return row["x"]
+        rows = Dataset.from_tensor_slices({"x": np.arange(6), "name": np.array(list("abcdef"))})
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "refused.tfrecord")
+            for calls in (None, 2):
+                kept = rows.map(check, num_parallel_calls=calls).on_error("quarantine:" + path)
+                self.assertEqual(list(kept), [0, 1, 3, 4])
+                parse = tutti.data.parse_example({
+                    "x": ((), np.int64), "name": ((), bytes), "quarantine/cause": ((), bytes),
+                    "quarantine/node": ((), bytes), "quarantine/element": ((), np.int64)})
+                refused = list(tutti.data.TFRecordDataset(path).map(parse))
+                self.assertEqual([(int(row["x"]), row["name"], int(row["quarantine/element"]))
+                                  for row in refused], [(2, b"c", 2), (5, b"f", 5)])
+                self.assertIn(b"2 is bad", refused[0]["quarantine/cause"])
+                self.assertEqual(refused[0]["quarantine/node"], b"map")
+            lost = rows.map(check).on_error("quarantine:" + os.path.join(folder, "none", "file"))
+            with self.assertRaisesRegex(tutti.errors.Error, "quarantine cannot be written"):
+                list(lost)
 
     def test_a_window_of_windows_is_serialised(self):
         window = next(iter(Dataset.range(8).window(2).window(2)))

@@ -92,6 +92,40 @@ TUTTI_API tutti_status *tutti_function_create_parse_example(tutti_runtime *runti
                                                             const tutti_feature *const *features,
                                                             tutti_function **out_function);
 
+/* The native function from a serialised tf.train.SequenceExample (bytes, a scalar) to a tuple: a
+ * dict of the first `context_count` features, which are its context's, and a dict of the others,
+ * which are its feature lists, each with the number of its steps in front. A feature list with a
+ * default value takes it for steps without values, and is empty where it is missing. Serialisable;
+ * runs without a callback.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_create_parse_sequence_example(
+    tutti_runtime *runtime, size_t count, const tutti_feature *const *features,
+    int64_t context_count, tutti_function **out_function);
+
+typedef struct tutti_decode_csv_options {
+  size_t struct_size;
+  const char *field_delim;         /* one byte, no quote and no line end; default "," */
+  const char *na_value;            /* what a missing value looks like besides ""; default "" */
+  tutti_tristate use_quote_delim;  /* fields may stand in quotes; default true */
+} tutti_decode_csv_options;
+#define TUTTI_DECODE_CSV_OPTIONS_INIT \
+  { sizeof(tutti_decode_csv_options), NULL, NULL, 0 }
+
+/* The native function from records of comma-separated values (bytes, any shape), a line each, to a
+ * tuple of columns of the input's shape: as RFC 4180 has it, and spaces around numbers do not
+ * count. `features` are the columns: a dtype (bytes, an integer, a real floating one), a default
+ * value that is a scalar and stands for an empty field, NULL where a field is required; their key
+ * is a name for messages, which may be "". `select_cols`: the places of their fields in a record,
+ * growing; none: a record has these fields alone. INVALID_ARGUMENT at iteration names record and
+ * field. Serialisable; runs without a callback; tutti_expression_add_call calls it, too.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_function_create_decode_csv(tutti_runtime *runtime, size_t count,
+                                                         const tutti_feature *const *features,
+                                                         size_t select_count,
+                                                         const int64_t *select_cols,
+                                                         const tutti_decode_csv_options *options,
+                                                         tutti_function **out_function);
+
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_function_retain(const tutti_function *function);
 

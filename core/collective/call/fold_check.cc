@@ -113,9 +113,9 @@ Status CheckFolded(const CollectiveCall& call, int64_t rank, const CallLabel& la
   const char* const op = CollectiveOpName(call.header.op);
   const int64_t named = label.NameOf(static_cast<size_t>(brought ? whose : rank));
   return WithCallDetails(
-      InvalidArgument("rank {}: {} #{}: {}: {}, {}, is not finite: the first of {} NaN, {} +Inf and "
-                      "{} -Inf among the elements from {} up to {} is {} at {}; rank {} found it as "
-                      "it folded these",
+      InvalidArgument("rank {}: {} #{}: {}: {}, {}, is not finite: the first of {} NaN, {} +Inf "
+                      "and {} -Inf among the elements from {} up to {} is {} at {}; rank {} found "
+                      "it as it folded these",
                       named, op, label.sequence, op, name, signature.ToString(), counts.nan,
                       counts.positive_infinity, counts.negative_infinity,
                       IndexOf(signature, piece.first),

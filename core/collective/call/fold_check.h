@@ -28,8 +28,8 @@ struct FoldedPiece {
   const void* result = nullptr;
 };
 
-// OK when the piece is finite, which `rank` has folded. INVALID_ARGUMENT naming the first rank whose
-// part of `inputs`, one for each, is not; or an overflow where all are. The result may have
+// OK when the piece is finite, which `rank` has folded. INVALID_ARGUMENT naming the first rank
+// whose part of `inputs`, one for each, is not; or an overflow where all are. The result may have
 // overwritten the part of `rank` itself: then that is told by what the others have brought.
 Status CheckFolded(const CollectiveCall& call, int64_t rank, const CallLabel& label,
                    const FoldedPiece& piece, std::span<const void* const> inputs);

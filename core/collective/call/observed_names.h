@@ -1,7 +1,7 @@
-// ObservedNames: what the tensors of a thread's calls are called, in messages about what is found in
-// them.
+// ObservedNames: what the tensors of a thread's calls are called, in messages about what is found
+// in them.
 //
-//   const ObservedNames names(all_names, bucket.first);  // what is issued or made below is known so
+//   const ObservedNames names({all_names, bucket.first});  // calls below have such tensors
 #ifndef TUTTI_CORE_COLLECTIVE_CALL_OBSERVED_NAMES_H_
 #define TUTTI_CORE_COLLECTIVE_CALL_OBSERVED_NAMES_H_
 

@@ -116,7 +116,7 @@ Result<Ref<Function>> MakeParseExample(std::vector<ExampleFeature> features) {
   return Ref<Function>(MakeRef<ParseExample>(std::move(parser)));
 }
 
-Result<Ref<Function>> ReadParseExample(std::string_view payload) {
+Result<std::vector<ExampleFeature>> ReadParseExampleFeatures(std::string_view payload) {
   StateReader reader(payload);
   reader.Section(kKind);
   const int64_t version = reader.Int();
@@ -137,6 +137,11 @@ Result<Ref<Function>> ReadParseExample(std::string_view payload) {
   if (!reader.ok()) {
     return Status(reader.status()).WithPrefix("parse_example: these bytes are no definition of it");
   }
+  return features;
+}
+
+Result<Ref<Function>> ReadParseExample(std::string_view payload) {
+  TUTTI_ASSIGN_OR_RETURN(std::vector<ExampleFeature> features, ReadParseExampleFeatures(payload));
   return MakeParseExample(std::move(features));
 }
 

@@ -26,6 +26,8 @@ Result<Ref<Function>> MakeParseExample(std::vector<ExampleFeature> features);
 
 // The function that Define wrote down. INVALID_ARGUMENT for other bytes.
 Result<Ref<Function>> ReadParseExample(std::string_view payload);
+// The features of it.
+Result<std::vector<ExampleFeature>> ReadParseExampleFeatures(std::string_view payload);
 
 // Makes the registry read such definitions.
 Status AddParseExampleKind(FunctionRegistry* functions);

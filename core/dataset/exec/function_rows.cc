@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/dataset/exec/refused.h"
 #include "core/dataset/exec/stack_rows.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/graph/run_profile.h"
@@ -129,7 +130,7 @@ Result<Ref<Value>> FunctionRows::CallValue(const Value& element, int64_t index,
   Context context(environment_, fields);
   Ref<Value> out;
   const Status status = Call(context, element, 1, &out);
-  if (!status.ok()) return FailOf(element, status, index, options, origin);
+  if (!status.ok()) return FailOf(element, WithRefused(status, element), index, options, origin);
   return out;
 }
 
@@ -201,6 +202,10 @@ Result<Slab> FunctionRows::CallSlab(const Slab& rows, int64_t index, const CallO
       if (named != nullptr && *named >= 0 && *named < rows.rows) *failed_row = row = *named;
     }
     const Origin origin = failed_row->has_value() ? rows.origins.Of(row) : Origin();
+    if (failed_row->has_value() || rows.rows == 1) {
+      const Result<Ref<Value>> refused = rows.Row(row);
+      if (refused.ok()) status = WithRefused(status, **refused);
+    }
     return Fail(status, index + row, options, origin);
   }
   Slab result;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -54,25 +56,31 @@ Status RamBudget::NoRoom(const Node& asking) const {
   const int64_t kept = kept_bytes();
   // Many stages may be of one operation, as those of an interleave's datasets are.
   std::map<const Node*, int64_t> by_node;
-  std::string label;
-  int64_t most = -1;
+  std::vector<std::pair<int64_t, std::string>> holders;  // the largest first
   {
     std::lock_guard lock(mutex_);
     for (const HeldBytes* one : all_) {
-      const int64_t bytes = by_node[one->node_.get()] +=
-          one->bytes_.load(std::memory_order_relaxed);
-      if (bytes <= most) continue;
-      most = bytes;
-      label = one->node_->label();
+      by_node[one->node_.get()] += one->bytes_.load(std::memory_order_relaxed);
     }
+    for (const auto& [node, bytes] : by_node) holders.emplace_back(bytes, node->label());
+  }
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  const auto [most, label] = holders.empty() ? std::pair<int64_t, std::string>(-1, "")
+                                             : holders.front();
+  constexpr size_t kMostOthers = 4;
+  std::string others;
+  for (size_t i = 1; i < holders.size() && i <= kMostOthers && holders[i].first > 0; ++i) {
+    others += Format("{}{} holds {}", i == 1 ? "; " : ", ", holders[i].second,
+                     HumanBytes(static_cast<uint64_t>(holders[i].first)));
   }
   return ResourceExhausted(
              "{}: the pipeline's buffers hold {} that they have to keep, and autotune.ram_budget "
              "is {}; {} holds most, {}: make it hold less, let elements be smaller there, or raise "
-             "the budget",
+             "the budget{}",
              asking.label(), HumanBytes(static_cast<uint64_t>(std::max<int64_t>(kept, 0))),
              HumanBytes(static_cast<uint64_t>(limit_)), label,
-             HumanBytes(static_cast<uint64_t>(std::max<int64_t>(most, 0))))
+             HumanBytes(static_cast<uint64_t>(std::max<int64_t>(most, 0))), others)
       .With("node", label)
       .With("node_bytes", most)
       .With("held_bytes", kept)

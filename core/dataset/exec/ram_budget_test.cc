@@ -104,6 +104,7 @@ TEST_F(RamBudgets, NameWhatHoldsMostAndNotWhoAsks) {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("batch: the pipeline's buffers hold 5"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("shuffle 'big' holds most"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("or raise the budget; batch holds 1"));
   EXPECT_THAT(All(Within(batches, 1000)), SizeIs(34));
 }
 

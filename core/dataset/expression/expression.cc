@@ -325,9 +325,11 @@ Result<int64_t> Expression::Apply(std::string_view name, std::span<const int64_t
 
 Result<int64_t> Expression::Call(Ref<Function> function, int64_t input, int64_t leaf) {
   const Result<FunctionDefinition> definition = function->Define();
-  if (!definition.ok() || definition.value().kind != "parse_example") {
+  if (!definition.ok() ||
+      (definition.value().kind != "parse_example" && definition.value().kind != "decode_csv")) {
     return InvalidArgument(
-        "expression: the native function parse_example can be called, and '{}' is another one",
+        "expression: the native functions parse_example and decode_csv can be called, and '{}' is "
+        "another one",
         function->name());
   }
   const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/dataset/example/decode_csv.h"
 #include "core/dataset/example/parse_example.h"
 #include "core/dataset/exec/iterator_state.h"
 #include "core/dataset/expression/evaluate.h"
@@ -231,6 +232,7 @@ Result<Ref<Function>> ReadCalled(StateReader* reader) {
   const std::string_view payload = reader->Bytes();
   TUTTI_RETURN_IF_ERROR(reader->status());
   if (kind == "parse_example") return ReadParseExample(payload);
+  if (kind == "decode_csv") return ReadDecodeCsv(payload);
   return InvalidArgument("expression: there is no function of kind '{}' in expressions", kind);
 }
 

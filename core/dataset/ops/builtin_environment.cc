@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "core/dataset/example/decode_csv.h"
 #include "core/dataset/example/parse_example.h"
+#include "core/dataset/example/parse_sequence_example.h"
 #include "core/dataset/expression/expression_function.h"
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/function/function_registry.h"
@@ -18,6 +20,8 @@ Ref<DatasetEnvironment> DatasetEnvironment::Create(Ref<Environment> environment,
   // A registry that several environments share knows the kinds already.
   if (made->functions_) {
     (void)AddParseExampleKind(made->functions_.get());
+    (void)AddDecodeCsvKind(made->functions_.get());
+    (void)AddParseSequenceExampleKind(made->functions_.get());
     (void)AddExpressionKind(made->functions_.get());
   }
   return made;

@@ -1,7 +1,8 @@
 // on_error: what becomes of elements of the input that failed. With the policy "fail" they are
 // reported in their places, as without this operation; with "skip" they are left out, at most
 // `max_skipped` of them in one pass (-1: any number), and those beyond are reported as the errors
-// that they are, with a word on how many were skipped.
+// that they are, with a word on how many were skipped. "quarantine:PATH" skips, too, and leaves
+// what was skipped in a file (quarantine_file.h), which is of one pass and goes on from a position.
 //
 // Only what is one element's is skipped. Never skipped, nor counted, are
 //   - interruptions, DEADLINE_EXCEEDED and CANCELLED, which stand for no element;
@@ -17,7 +18,9 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/environment.h"
@@ -28,15 +31,23 @@
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/dataset/ops/quarantine_file.h"
 
 namespace tutti {
 namespace {
 
 constexpr int64_t kSkipLogIntervalNs = 10 * kSecondNs;
 constexpr int64_t kAnyNumber = -1;
+constexpr std::string_view kQuarantine = "quarantine:";
+
+const std::string& PolicyOf(const Node& node) {
+  return *node.attributes().Get<std::string>("policy");
+}
+
+bool IsQuarantine(const Node& node) { return PolicyOf(node).starts_with(kQuarantine); }
 
 bool Skips(const Node& node) {
-  return *node.attributes().Get<std::string>("policy") == "skip" &&
+  return (PolicyOf(node) == "skip" || IsQuarantine(node)) &&
          node.attributes().Int("max_skipped") != 0;
 }
 
@@ -51,10 +62,15 @@ class OnErrorStage final : public Stage {
         environment_(context.environment->environment()),
         skips_(Skips(node)),
         logs_(!context.probe),
-        max_skipped_(node.attributes().Int("max_skipped")) {}
+        max_skipped_(node.attributes().Int("max_skipped")) {
+    if (skips_ && logs_ && IsQuarantine(node)) {
+      quarantine_.emplace(environment_, PolicyOf(node).substr(kQuarantine.size()));
+    }
+  }
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     if (!skips_) return input().Next(demand, options, slab);
+    slab->end = slab->end || lost_;
     while (slab->rows == 0 && !slab->end && slab->status.ok()) {
       slab->status = CheckCallOptions(options, environment_.clock(), node().label());
       if (slab->status.ok() && stopped_) {
@@ -66,6 +82,7 @@ class OnErrorStage final : public Stage {
       input().Next(Demand::Made(std::min(demand.max_rows, kMaxSlabRows), demand.Horizon()), options,
                    slab);
       Sift(slab);
+      KeepQuarantine(slab);
     }
   }
 
@@ -74,13 +91,23 @@ class OnErrorStage final : public Stage {
     skipped_ = 0;
     held_ = OkStatus();
     unlogged_ = 0;
+    if (quarantine_) {
+      if (!lost_) TUTTI_RETURN_IF_ERROR(quarantine_->Flush().WithPrefix(node().label()));
+      quarantine_->Clear();
+      quarantined_ = OkStatus();
+      lost_ = false;
+    }
     return OkStatus();
   }
 
   Status Save(StateWriter* writer) override {
     writer->Section("on_error");
     writer->Int(skipped_);
-    writer->Failure(held_);
+    writer->Failure(WithoutRefused(held_));
+    if (IsQuarantine(node())) {
+      if (quarantine_) TUTTI_RETURN_IF_ERROR(quarantine_->Flush().WithPrefix(node().label()));
+      writer->Int(quarantine_ ? quarantine_->size() : 0);
+    }
     return Stage::Save(writer);
   }
 
@@ -91,6 +118,8 @@ class OnErrorStage final : public Stage {
                                     : max_skipped_);
     held_ = reader->Failure();
     unlogged_ = 0;
+    const int64_t quarantined = IsQuarantine(node()) ? reader->IntIn(0, skipped_) : 0;
+    if (quarantine_ && reader->ok()) quarantine_->Reload(quarantined);
     TUTTI_RETURN_IF_ERROR(reader->status());
     return Stage::Restore(reader, options);
   }
@@ -101,6 +130,16 @@ class OnErrorStage final : public Stage {
   }
 
  private:
+  // A quarantine that cannot be written loses elements without a trace: that ends the pass.
+  void KeepQuarantine(Slab* slab) {
+    if (!quarantine_) return;
+    Status kept = quarantined_.ok() && slab->end ? quarantine_->Flush() : quarantined_;
+    if (kept.ok()) return;
+    lost_ = true;
+    slab->Clear();
+    slab->status = WithLoss(std::move(kept).WithPrefix(node().label()), Loss::kMany);
+  }
+
   bool HasRoom() const { return max_skipped_ == kAnyNumber || skipped_ < max_skipped_; }
 
   // Takes out of what the input gave what is skipped.
@@ -134,7 +173,7 @@ class OnErrorStage final : public Stage {
   }
 
   Status TooMany(Status failure) const {
-    return std::move(failure)
+    return WithoutRefused(std::move(failure))
         .WithPrefix(Format("{}: {} that failed {} skipped before this one in this pass, as many as "
                            "max_skipped allows",
                            node().label(), ElementsText(skipped_), skipped_ == 1 ? "was" : "were"))
@@ -144,8 +183,9 @@ class OnErrorStage final : public Stage {
   void Skip(const Status& failure) {
     ++skipped_;
     if (!logs_) return;
+    if (quarantine_) quarantined_ = quarantine_->Add(failure);
     ++unlogged_;
-    last_ = failure;
+    last_ = WithoutRefused(failure);
     const int64_t now_ns = environment_.clock().NowNs();
     if (logged_ && now_ns - logged_ns_ < kSkipLogIntervalNs) return;
     logged_ = true;
@@ -161,6 +201,10 @@ class OnErrorStage final : public Stage {
                                           ? std::string()
                                           : Format(" of at most {}", max_skipped_),
                                       last_.ToString()));
+    if (quarantine_ && quarantine_->left_out() > 0) {
+      environment_.log().Warning(Format("{}: the quarantine is full: {} are not in it",
+                                        node().label(), ElementsText(quarantine_->left_out())));
+    }
     unlogged_ = 0;
     last_ = OkStatus();
   }
@@ -172,6 +216,9 @@ class OnErrorStage final : public Stage {
   int64_t skipped_ = 0;  // in this pass
   Status held_;          // a failure that is skipped unless the end follows
   std::atomic<bool> stopped_{false};
+  std::optional<QuarantineFile> quarantine_;
+  Status quarantined_;  // how the last element came into it
+  bool lost_ = false;   // it could not be kept, which was said: the pass is over
   // Of the log.
   int64_t unlogged_ = 0;
   Status last_;
@@ -184,10 +231,14 @@ Status CheckOnError(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckInt(node, "max_skipped"));
   const std::string& policy = *node.attributes().Get<std::string>("policy");
   const int64_t most = node.attributes().Int("max_skipped");
-  if (policy != "fail" && policy != "skip") {
+  if (policy == kQuarantine) {
+    return InvalidArgument("{}: the policy is {}; expected the path of a file behind it",
+                           node.label(), Quote(policy));
+  }
+  if (policy != "fail" && policy != "skip" && !IsQuarantine(node)) {
     return InvalidArgument(
-        "{}: the policy must be 'fail' (failed elements are reported in their places) or 'skip' "
-        "(they are left out), got {}",
+        "{}: the policy must be 'fail' (failed elements are reported in their places), 'skip' "
+        "(they are left out) or 'quarantine:PATH' (they are left in a file), got {}",
         node.label(), Quote(policy));
   }
   if (most < kAnyNumber) {

@@ -1,12 +1,17 @@
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "core/base/log.h"
+#include "core/dataset/example/parse_example.h"
 #include "core/dataset/records/list_files.h"
+#include "core/dataset/records/tf_record.h"
 #include "core/dataset/records/text_line.h"
 #include "core/dataset/shard/auto_shard.h"
 #include "core/dataset/testing/dataset_testing.h"
@@ -92,6 +97,47 @@ TEST_F(OnError, SkipsAsManyAsMayBeAndReportsTheRestInTheirPlaces) {
                                 "this pass, as many as max_skipped allows: map: element 5: "));
   EXPECT_THAT(all[7], HasSubstr("8 is bad"));
   EXPECT_EQ(all[8], "9");
+}
+
+TEST_F(OnError, LeavesWhatItSkipsInAFile) {
+  const std::string path = testing::TempDir() + "/tutti_quarantine_" +
+                           std::to_string(getpid()) + ".tfrecord";
+  const auto quarantined = [&] {
+    std::vector<std::string> causes;
+    const Ref<Dataset> records =
+        Ok(MakeTfRecordDataset(datasets_, std::span(&path, 1), {}));
+    const Ref<Function> parse =
+        MakeParseExample({{"quarantine/cause", DType::kBytes, Shape(), nullptr},
+                          {"quarantine/element", DType::kInt64, Shape(), nullptr},
+                          {"quarantine/node", DType::kBytes, Shape(), nullptr},
+                          {"value", DType::kInt64, Shape(), nullptr}})
+            .value();
+    return All(Ok(records->Map(parse)));
+  };
+  for (const bool parallel : {false, true}) {
+    const Ref<Dataset> bad =
+        Ok(Bad(9, parallel ? Parallel(2) : MapOptions())->OnError("quarantine:" + path));
+    EXPECT_THAT(Numbers(bad), ElementsAre(0, 1, 3, 4, 6, 7));
+    const std::vector<std::string> causes = quarantined();
+    ASSERT_THAT(causes, SizeIs(3));
+    EXPECT_THAT(causes[1], HasSubstr("map: element 5: 5 is bad"));
+    EXPECT_THAT(causes[1], HasSubstr("'value': 5"));
+    // A position is gone on from without a record twice or lost.
+    const Ref<Iterator> first = Iterate(bad);
+    EXPECT_THAT(Take(*first, 3), ElementsAre("0", "1", "3"));
+    const std::string state = first->Save(CallOptions()).value();
+    EXPECT_THAT(All(*first), ElementsAre("4", "6", "7"));
+    const Ref<Iterator> again = Iterate(bad);
+    ASSERT_TRUE(again->Restore(state, CallOptions()).ok());
+    EXPECT_THAT(quarantined(), SizeIs(3));
+    EXPECT_THAT(All(*again), ElementsAre("4", "6", "7"));
+    EXPECT_EQ(quarantined(), causes);
+  }
+  EXPECT_THAT(All(Ok(Bad(4)->OnError("quarantine:/no/such/folder/file")))[2],
+              HasSubstr("the quarantine cannot be written"));
+  EXPECT_THAT(std::string(Bad(4)->OnError("quarantine:").status().message()),
+              HasSubstr("the path of a file"));
+  std::filesystem::remove(path);
 }
 
 TEST_F(OnError, GivesTheSameHoweverItIsWalked) {
@@ -253,7 +299,8 @@ TEST_F(OnError, RefusesWhatItDoesNotKnow) {
   };
   EXPECT_THAT(refused(Range(3)->OnError("ignore")),
               StartsWith("on_error: the policy must be 'fail' (failed elements are reported in "
-                         "their places) or 'skip' (they are left out), got "));
+                         "their places), 'skip' (they are left out) or 'quarantine:PATH' (they are "
+                         "left in a file), got "));
   EXPECT_EQ(refused(Range(3)->OnError("skip", -2)),
             "on_error: max_skipped must be -1 (any number) or 0 and more, got -2");
   EXPECT_THAT(refused(Range(3)->OnError("fail", 3)), HasSubstr("skips nothing"));

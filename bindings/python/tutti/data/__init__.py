@@ -19,6 +19,7 @@ from tutti.data._files import FixedLengthRecordDataset, TextLineDataset, TFRecor
 from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
+from tutti.data._parsers import decode_csv, parse_sequence_example
 from tutti.data._records import ExampleWriter, TFRecordWriter
 from tutti.data import experimental
 
@@ -29,8 +30,8 @@ __all__ = [
     "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "RaggedTensorSpec",
     "SparseTensorSpec", "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset",
     "UNKNOWN_CARDINALITY", "Variant", "VariantSpec",
-    "experimental", "expression", "parse_example", "register_function", "registered_function",
-    "unregister_function",
+    "decode_csv", "experimental", "expression", "parse_example", "parse_sequence_example",
+    "register_function", "registered_function", "unregister_function",
 ]
 
 if not _typing.TYPE_CHECKING:

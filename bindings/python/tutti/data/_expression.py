@@ -447,16 +447,21 @@ class Expr:
         """Of byte strings: this one, then the others, with `separator` between them."""
         return self._apply("join_strings", [self, *others], text=separator)
 
-    def call(self, function: Function) -> Dict[str, "Expr"]:
-        """What `function`, of tutti.data.parse_example, makes of byte strings: its features by
-        name."""
-        if not isinstance(function, Function) or function._features is None:
-            raise TypeError("call: the function that tutti.data.parse_example gives is needed, not "
-                            f"an object of type {type(function).__name__}")
+    def call(self, function: Function) -> Any:
+        """What `function`, of tutti.data.parse_example or decode_csv, makes of byte strings: a dict
+        of its features by name, or a tuple of its columns."""
+        if not isinstance(function, Function) or (function._features is None and
+                                                  function._columns is None):
+            raise TypeError("call: the function that tutti.data.parse_example or decode_csv gives "
+                            f"is needed, not an object of type {type(function).__name__}")
         self._trace.check()
+        if function._columns is not None:
+            return tuple(Expr._of(self._trace, _native.expression_add_call(
+                self._trace.handle, function._handle, self._node, leaf))
+                for leaf in range(function._columns))
         return {key: Expr._of(self._trace, _native.expression_add_call(
             self._trace.handle, function._handle, self._node, leaf))
-            for leaf, key in enumerate(sorted(function._features))}
+            for leaf, key in enumerate(sorted(function._features or ()))}
 
     # ---- NumPy
 

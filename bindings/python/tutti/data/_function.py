@@ -43,7 +43,7 @@ class Function:
     Tensor.convert; without it the first row decides.
     """
 
-    __slots__ = ("_handle", "_features")
+    __slots__ = ("_handle", "_features", "_columns")
 
     def __init__(self, function: Callable[..., Any], *, slab: bool = False,
                  output_signature: Any = None, name: Optional[str] = None):
@@ -56,6 +56,7 @@ class Function:
             name or getattr(function, "__name__", None), _code.fingerprint(function),
             output_signature, slab, reason)
         self._features: Optional[Sequence[str]] = None
+        self._columns: Optional[int] = None
 
     @classmethod
     def _callback(cls, function: Callable[..., Any], slab: bool, output_signature: Any,
@@ -74,6 +75,7 @@ class Function:
         made = cls.__new__(cls)
         made._handle = handle
         made._features = features  # what parse_example reads
+        made._columns = None  # how many decode_csv gives
         return made
 
 

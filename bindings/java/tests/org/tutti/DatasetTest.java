@@ -338,7 +338,7 @@ class DatasetTest {
   }
 
   @Test
-  void failedElementsAreSkippedAsManyAsMayBe() {
+  void failedElementsAreSkippedAsManyAsMayBe(@TempDir Path folder) {
     final Dataset bad = Dataset.range(8).map(x -> {
       if (x.longValue() % 3 == 2) {
         throw new IllegalStateException(x.longValue() + " is bad");
@@ -351,6 +351,14 @@ class DatasetTest {
     assertTrue(more.getMessage().contains("1 element that failed was skipped"), more.getMessage());
     assertTrue(more.getMessage().contains("5 is bad"), more.getMessage());
     assertThrows(TuttiException.class, () -> numbers(bad.onError("fail")));
+    final String file = folder.resolve("refused.tfrecord").toString();
+    assertEquals(
+        List.of(0L, 1L, 3L, 4L, 6L, 7L), numbers(bad.onError("quarantine:" + file)));
+    try (DatasetFunction parse = DatasetFunction.parseExample(
+             Map.of("value", new DatasetFunction.Feature(DType.INT64)))) {
+      assertEquals(List.of(2L, 5L),
+          numbers(TFRecordDataset.of(file).map(parse).map(row -> row.get("value"))));
+    }
     final TuttiException refused =
         assertThrows(TuttiException.class, () -> bad.onError("ignore"));
     assertTrue(refused.getMessage().contains("'fail'"), refused.getMessage());

@@ -3,8 +3,8 @@ package org.tutti;
 import org.tutti.distribute.MultiWorkerMirroredStrategy;
 
 /**
- * A job in which one replica of one worker brings a NaN, then fails an assertion, and then returns a
- * NaN; every worker says in one line who it was.
+ * A job in which one replica of one worker brings a NaN, then fails an assertion, and then returns
+ * a NaN; every worker says in one line who it was.
  */
 public final class NumericsProgram {
   private NumericsProgram() {}

@@ -13,10 +13,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
+import org.tutti.data.DatasetFunction;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.SqlDataset;
@@ -26,6 +28,52 @@ import org.tutti.data.TextLineDataset;
 
 /** Datasets of files, and writing them. */
 class RecordsTest {
+  @Test
+  void linesOfCommaSeparatedValuesAreDecoded() {
+    try (Tensor none = Tensor.of(new String[] {"?"}).reshape();
+         DatasetFunction decode = DatasetFunction.decodeCsv(
+             List.of(new DatasetFunction.CsvColumn("n", DType.INT64, null),
+                 new DatasetFunction.CsvColumn(DType.BYTES, none)));
+         DatasetFunction some = DatasetFunction.decodeCsv(
+             List.of(new DatasetFunction.CsvColumn(DType.INT64)),
+             new DatasetFunction.CsvFormat("|", false, "NA", 1))) {
+      final List<String> rows = new ArrayList<>();
+      for (final Value row :
+          Dataset.fromTensorSlices(new String[] {"1,\"a, b\"", "2,"}).map(decode)) {
+        rows.add(row.get(0).longValue() + textOf(row.get(1).asTensor()));
+      }
+      assertEquals(List.of("1a, b", "2?"), rows);
+      for (final Value row : Dataset.fromTensorSlices(new String[] {"a|5|\"b"}).map(some)) {
+        assertEquals(5, row.get(0).longValue());
+      }
+      try (DatasetIterator wrong =
+               Dataset.fromTensorSlices(new String[] {"x,"}).map(decode).iterator()) {
+        final TuttiException failed =
+            assertThrows(TuttiException.InvalidArgument.class, wrong::next);
+        assertTrue(failed.getMessage().contains("decode_csv: field 0 (\"n\") is 'x'"),
+            failed.getMessage());
+      }
+    }
+    assertThrows(TuttiException.InvalidArgument.class, () -> DatasetFunction.decodeCsv(List.of()));
+  }
+
+  @Test
+  void sequenceExamplesHaveContextAndLists() {
+    // {"x": [1, 2, nothing]} as a feature list.
+    final byte[] record = {18, 23, 10, 21, 10, 1, 'x', 18, 16, 10, 5, 26, 3, 10, 1, 1, 10, 5, 26, 3,
+        10, 1, 2, 10, 0};
+    try (DatasetFunction parse = DatasetFunction.parseSequenceExample(
+             Map.of("id", new DatasetFunction.Feature(DType.INT64, new long[0], Tensor.scalar(4L))),
+             Map.of("x",
+                 new DatasetFunction.Feature(DType.INT64, new long[0], Tensor.scalar(9L))));
+         Tensor bytes = Tensor.of(new byte[][] {record}, 1);
+         DatasetIterator iterator = Dataset.fromTensorSlices(bytes).map(parse).iterator()) {
+      final Value row = iterator.next();
+      assertEquals(4, row.get(0).get("id").longValue());
+      assertArrayEquals(new long[] {1, 2, 9}, row.get(1).get("x").asTensor().toLongArray());
+    }
+  }
+
   // The example of the reference's page.
   @Test
   void recordsAreShardedByGroupByWindow(@TempDir Path folder) throws IOException {

@@ -1,12 +1,14 @@
 package org.tutti.data;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.function.Function;
 import org.tutti.DType;
 import org.tutti.Spec;
 import org.tutti.Tensor;
 import org.tutti.internal.Box;
+import org.tutti.internal.Bridge;
 import org.tutti.internal.Loader;
 import org.tutti.internal.Native;
 import org.tutti.internal.NativeObject;
@@ -89,24 +91,70 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
 
   /** From a serialised tf.train.Example to a dict of its features; runs without a callback. */
   public static DatasetFunction parseExample(Map<String, Feature> features) {
-    Loader.load();
-    final long[] made = new long[features.size()];
-    int count = 0;
-    try {
-      for (final Map.Entry<String, Feature> entry : features.entrySet()) {
-        final Feature feature = entry.getValue();
-        made[count++] = Native.feature_create(
-            Objects.requireNonNull(entry.getKey(), "a feature needs a name, not null"),
-            feature.dtype().number(), feature.shape(), feature.defaultValue());
-      }
-      return new DatasetFunction(Box.at(Native.function_parse_example(made)));
-    } finally {
-      for (final long feature : made) {
-        if (feature != 0) {
-          Native.feature_delete(feature);
-        }
-      }
+    return Parsers.withFeatures(List.copyOf(features.entrySet()), Native::function_parse_example);
+  }
+
+  /**
+   * From a serialised tf.train.SequenceExample (bytes, a scalar) to a tuple: a dict of its context
+   * features, and a dict of its feature lists, each with the number of its steps in front of a
+   * step's shape. A feature list with a default takes it for steps without values, and is empty
+   * where it is missing. Runs without a callback.
+   */
+  public static DatasetFunction parseSequenceExample(
+      Map<String, Feature> context, Map<String, Feature> lists) {
+    final List<Map.Entry<String, Feature>> all = new ArrayList<>(context.entrySet());
+    all.addAll(lists.entrySet());
+    return Parsers.withFeatures(
+        all, made -> Native.function_parse_sequence_example(made, context.size()));
+  }
+
+  /**
+   * A column of decodeCsv: bytes, an integer or a real floating dtype; defaultValue, a scalar,
+   * stands for an empty field, null: the field is required. The name is for messages.
+   */
+  public record CsvColumn(String name, DType dtype, Tensor defaultValue) {
+    /** A required one. */
+    public CsvColumn(DType dtype) {
+      this("", dtype, null);
     }
+
+    /** One with a default. */
+    public CsvColumn(DType dtype, Tensor defaultValue) {
+      this("", dtype, defaultValue);
+    }
+  }
+
+  /**
+   * What records of decodeCsv look like. selectColumns: the places of the columns' fields in a
+   * record, growing; none: a record has these fields alone.
+   */
+  public record CsvFormat(
+      String fieldDelimiter, boolean quotes, String missing, long... selectColumns) {
+    /** RFC 4180: commas, quotes, and nothing stands for a missing value. */
+    public CsvFormat() {
+      this(",", true, "");
+    }
+  }
+
+  /** As below, as RFC 4180 has it. */
+  public static DatasetFunction decodeCsv(List<CsvColumn> columns) {
+    return decodeCsv(columns, new CsvFormat());
+  }
+
+  /**
+   * From records of comma-separated values (bytes, a line each) to a tuple of columns of the
+   * input's shape; runs without a callback, and Expr.call calls it, too. INVALID_ARGUMENT at
+   * iteration names record and field; spaces around numbers do not count.
+   */
+  public static DatasetFunction decodeCsv(List<CsvColumn> columns, CsvFormat format) {
+    final List<Map.Entry<String, Feature>> features = new ArrayList<>();
+    for (final CsvColumn column : columns) {
+      final Feature field = new Feature(column.dtype(), new long[0], column.defaultValue());
+      features.add(Map.entry(column.name(), field));
+    }
+    return Parsers.withFeatures(features,
+        made -> Native.function_decode_csv(made, format.selectColumns(), format.fieldDelimiter(),
+            format.missing(), Bridge.tristate(format.quotes())));
   }
 
   /**
