@@ -2,13 +2,14 @@
 // of which knows whether it was set. A value type; C's tutti_data_options holds one.
 //
 //   deterministic                                        bool, true; parallel maps keep the order
-//   experimental_slack                                   bool, false; the thread of the last prefetch
-//                                                        pauses after each step (prefetch_op.cc)
+//   experimental_slack                                   bool, false; the thread of the last
+//                                                        prefetch pauses after each step
+//                                                        (prefetch_op.cc)
 //   experimental_external_state_policy                   0 .. 2, see ExternalStatePolicy; what
 //                                                        becomes of the state that functions of the
-//                                                        host may have, which is in no definition
-//                                                        and in no saved position; unset: nothing is
-//                                                        said of it
+//                                                        host may have, which is in no
+//                                                        definition and in no saved position; unset:
+//                                                        nothing is said of it
 //   threading.private_threadpool_size                    0 or more; calls that the parallel maps of
 //                                                        one iterator make at once, in all; 0: any
 //   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
@@ -16,8 +17,8 @@
 //   autotune.ram_budget                                  bytes of elements that the buffers of one
 //                                                        iterator hold in all; 0: any
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
-//   experimental_distribute.num_devices                  0 or more; elements that make one step, for
-//                                                        experimental_slack; where it is not set, a
+//   experimental_distribute.num_devices                  0 or more; elements that make one step,
+//                                                        for experimental_slack; unset: a
 //                                                        strategy sets it to its replicas here
 //   experimental_optimization.autotune                   bool, true; what is left to the library
 //                                                        (AUTOTUNE) follows what is measured, else
