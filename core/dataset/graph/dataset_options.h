@@ -8,8 +8,8 @@
 //   experimental_external_state_policy                   0 .. 2, see ExternalStatePolicy; what
 //                                                        becomes of the state that functions of the
 //                                                        host may have, which is in no
-//                                                        definition and in no saved position; unset:
-//                                                        nothing is said of it
+//                                                        definition and in no saved position;
+//                                                        unset: nothing is said of it
 //   threading.private_threadpool_size                    0 or more; calls that the parallel maps of
 //                                                        one iterator make at once, in all; 0: any
 //   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
