@@ -114,6 +114,23 @@ TEST(TeamPositions, UnderFileAPositionBelongsToItsWorkerAndTheirNumber) {
   });
 }
 
+// Where a slice has no rows its worker has data all the same, and the step does not end the others.
+TEST(TeamPositions, EvenSlicesWithoutRowsAreNoEnd) {
+  const RecordFiles files({{0}, {1, 2, 3}});
+  InputOptions options;
+  options.rebatch = Rebatch::kEven;
+  const std::vector<std::vector<std::string>> steps = StepsOfJob(
+      2, 1,
+      [&](TestWorker& worker) {
+        return WithPolicy(files.Read(worker)->Batch(1).value(), AutoShardPolicy::kFile);
+      },
+      options);
+  EXPECT_EQ(steps[0], (std::vector<std::string>{"[0] of 1", "[] of 1", "[] of 0", "[] of 1",
+                                                "[] of 0", "[] of 1", "end"}));
+  EXPECT_EQ(steps[1], (std::vector<std::string>{"[] of 1", "[1] of 1", "[] of 0", "[2] of 1",
+                                                "[] of 0", "[3] of 1", "end"}));
+}
+
 // ---- Joint positions. ----
 
 using Counted = std::map<int64_t, int64_t>;  // how often each number came
