@@ -459,8 +459,9 @@ typedef struct tutti_on_error_options {
 
 /* The elements, and of those that failed in any operation before this one what `policy` says: with
  * "fail" they are reported in their places, as without this operation; with "skip" they are left
- * out, in one pass at most `max_skipped` of them, -1 for any number. One beyond is reported as the
- * error it is, which then says how many were skipped, and has their number as the detail "skipped".
+ * out, in one pass at most `max_skipped` of them, -1 for any number; with "quarantine:PATH" they
+ * are left out as with "skip" and go to a TFRecord file, below. One beyond is reported as the error
+ * it is, which then says how many were skipped, and has their number as the detail "skipped".
  * The log has a warning at the first and at most every ten seconds, with their number and the last
  * error.
  *
@@ -469,6 +470,14 @@ typedef struct tutti_on_error_options {
  * a generator that raised and has no more to give: what is lost with it would not be missed. Failed
  * or not is known of an element that is made, so that those that are passed over are made, too. The
  * cardinality is that of the input where it is infinite or 0, and unknown otherwise.
+ *
+ * A quarantine holds what was left out of the last pass, as tf.train.Examples: of the element that
+ * a function refused every tensor but complex ones, by its path as in tutti_value_find, "value"
+ * where it is the element; quarantine/cause, /code and /node (bytes), /element (int64), and, where
+ * elements are read from files, /file (bytes) and /record (int64). It can be read while the pass
+ * goes on, goes on from a saved position, and has up to 64 MiB; what does not fit is counted in the
+ * log. A file that cannot be written ends the pass. Every process, and every iterator, that reads
+ * at the same time needs a path of its own.
  *
  * The number is part of a saved position. Each worker of a distributed dataset counts its own.
  * INVALID_ARGUMENT for another policy, for a number below -1, and for a number with "fail".
