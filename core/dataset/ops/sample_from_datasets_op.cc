@@ -96,10 +96,7 @@ class SampleStage final : public Stage {
       const size_t i = Draw();
       const int64_t most = std::min(demand.max_rows, kMaxSlabRows);
       int64_t drawn = 1;
-      for (ShuffleOrder ahead = order_; drawn < most && Draw() == i; ahead = order_) {
-        ++drawn;
-        (void)ahead;
-      }
+      while (drawn < most && Draw() == i) ++drawn;
       const int64_t used = inputs_.Pull(i, drawn, demand, options, slab);
       // Draws behind what was used are made again.
       order_ = before;
@@ -197,23 +194,21 @@ Status CheckSample(const Node& node) {
 
 int64_t SampleCardinality(const Node& node) {
   const Result<std::vector<uint64_t>> weights = WeightsOf(node);
-  const bool stops = node.attributes().Bool("stop_on_empty_dataset");
-  bool is_infinite = false;
-  bool all_infinite = true;
-  bool is_known = weights.ok();
+  if (!weights.ok()) return kUnknownCardinality;
   int64_t sum = 0;
-  for (size_t i = 0; is_known && i < node.inputs().size(); ++i) {
+  bool is_known = true;
+  bool any_infinite = false;
+  bool all_infinite = true;
+  for (size_t i = 0; i < node.inputs().size(); ++i) {
     const int64_t n = node.input(i).cardinality();
     if ((*weights)[i] == 0) continue;
-    is_infinite = is_infinite || n == kInfiniteCardinality;
+    any_infinite = any_infinite || n == kInfiniteCardinality;
     all_infinite = all_infinite && n == kInfiniteCardinality;
-    if (n >= 0) is_known = !__builtin_add_overflow(sum, n, &sum);
-    if (n == kUnknownCardinality && !is_infinite) sum = std::numeric_limits<int64_t>::max();
+    is_known = is_known && n >= 0 && !__builtin_add_overflow(sum, n, &sum);
   }
-  if (!weights.ok()) return kUnknownCardinality;
-  if (stops ? all_infinite : is_infinite) return kInfiniteCardinality;
-  if (stops || !is_known || sum == std::numeric_limits<int64_t>::max()) return kUnknownCardinality;
-  return sum;
+  const bool stops = node.attributes().Bool("stop_on_empty_dataset");
+  if (stops ? all_infinite : any_infinite) return kInfiniteCardinality;
+  return stops || !is_known ? kUnknownCardinality : sum;
 }
 
 Result<std::unique_ptr<Stage>> MakeSample(const Node& node, const ExecContext& context,
