@@ -162,6 +162,45 @@ class OptionsTest(unittest.TestCase):
             with self.assertRaisesRegex(kind, "did you mean 'experimental_deterministic'"):
                 options.experimental_determinstic = None
 
+    def test_datasets_are_mixed_by_choice_and_by_weight(self):
+        few, many = Dataset.range(3), Dataset.range(10, 13)
+        choices = Dataset.from_tensor_slices(np.array([0, 0, 0, 0, 1]))
+        self.assertEqual(list(Dataset.choose_from_datasets([few, many], choices)), [0, 1, 2])
+        self.assertEqual(list(experimental.choose_from_datasets([few, many], choices)),
+                         [0, 1, 2, 10])
+        mixed = Dataset.sample_from_datasets([few, many], seed=9, rerandomize_each_iteration=False)
+        self.assertEqual(list(mixed), [10, 11, 0, 1, 12, 2])
+        self.assertEqual(list(mixed), [10, 11, 0, 1, 12, 2])
+        self.assertEqual(list(experimental.sample_from_datasets([few, many], [0.0, 0.5])),
+                         [10, 11, 12])
+        with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "dataset 1 is -1"):
+            Dataset.sample_from_datasets([few, many], [1, -1])
+        with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "0 to 1, and gave 7"):
+            list(Dataset.choose_from_datasets(
+                [few, many], Dataset.from_tensor_slices(np.array([7]))))
+
+    def test_sequences_are_batched_by_their_lengths(self):
+        rows = Dataset.range(1, 6).map(lambda n: np.full(n, n),
+                                       output_signature=TensorSpec((None,), np.int64))
+        batches = rows.apply(experimental.bucket_by_sequence_length(
+            lambda row: np.int64(len(row)), [3, 6], [2, 2, 1], padding_values=-1,
+            pad_to_bucket_boundary=True))
+        self.assertEqual([batch.tolist() for batch in batches],
+                         [[[1, -1], [2, 2]], [[3, 3, 3, -1, -1], [4, 4, 4, 4, -1]],
+                          [[5, 5, 5, 5, 5]]])
+        self.assertEqual(batches.element_spec, TensorSpec((None, None), np.int64))
+        with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "must increase"):
+            rows.bucket_by_sequence_length(len, [3, 2], [1, 1, 1])
+
+    def test_a_cardinality_can_be_asserted(self):
+        kept = Dataset.range(9).filter(lambda n: n < 3)
+        self.assertEqual(kept.apply(experimental.assert_cardinality(3)).cardinality(), 3)
+        self.assertEqual(list(kept.assert_cardinality(3)), [0, 1, 2])
+        with self.assertRaisesRegex(tutti.errors.FailedPreconditionError, "and there were 3"):
+            list(kept.assert_cardinality(4))
+        with self.assertRaisesRegex(tutti.errors.FailedPreconditionError, "there are more"):
+            list(kept.assert_cardinality(2))
+
     def test_statistics_of_latency_are_kept_by_an_aggregator(self):
         aggregator = experimental.StatsAggregator()
         dataset = Dataset.range(5).apply(experimental.latency_stats("total_bytes"))

@@ -26,6 +26,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.DatasetIterator;
 import org.tutti.data.ElementFunction;
 import org.tutti.data.DatasetFunction;
+import org.tutti.data.Padding;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TFRecordWriter;
 import org.tutti.distribute.ClusterResolver;
@@ -253,6 +254,23 @@ class DatasetTest {
         TuttiException.class, () -> filled.paddedBatch(2, null, 1.5, false));
     assertEquals(Code.INVALID_ARGUMENT, wrongType.code());
     assertThrows(TuttiException.class, () -> filled.paddedBatch(0));
+    final ElementFunction length = row -> row.asTensor().elementCount();
+    assertEquals("[[1 0] [2 2]] [[3 3 3]] ", printed(
+        filled.bucketBySequenceLength(length, new long[] {3}, new long[] {2, 2})));
+    assertEquals("[[1 -1] [2 2]] [[3 3 3 -1]] ", printed(filled.bucketBySequenceLength(length,
+        new long[] {3, 5}, new long[] {2, 2, 1}, new Padding().values(-1L), true, false)));
+    assertThrows(TuttiException.class,
+        () -> filled.bucketBySequenceLength(length, new long[] {3, 3}, new long[] {2, 2, 1}));
+    final List<Dataset> both = List.of(Dataset.range(3), Dataset.range(10, 13, 1));
+    final Dataset choices = Dataset.fromTensorSlices(new long[] {1, 1, 0, 1});
+    assertEquals("10 11 0 12 ", printed(Dataset.chooseFromDatasets(both, choices)));
+    assertEquals("10 11 0 1 12 2 ",
+        printed(Dataset.sampleFromDatasets(both, null, 9L, false, false)));
+    assertEquals("10 11 12 ",
+        printed(Dataset.sampleFromDatasets(both, new double[] {0, 1}, 9)));
+    assertEquals(6, Dataset.sampleFromDatasets(both).cardinality());
+    assertEquals("0 1 2 ", printed(Dataset.range(3).assertCardinality(3)));
+    assertThrows(TuttiException.class, () -> printed(Dataset.range(3).assertCardinality(2)));
     final TuttiException tooLarge = assertThrows(TuttiException.class,
         () -> printed(filled.named("mine").paddedBatch(3, new long[] {2}, null, false)));
     assertTrue(tooLarge.getMessage().contains("mine")
