@@ -540,7 +540,7 @@ typedef struct tutti_on_error_options {
  * cardinality is that of the input where it is infinite or 0, and unknown otherwise.
  *
  * A quarantine holds what was left out of the last pass, as tf.train.Examples: of the element that
- * a function refused every tensor but complex ones, by its path as in tutti_value_find, "value"
+ * a function refused every tensor but complex ones, by its path in the structure, "value"
  * where it is the element; quarantine/cause, /code and /node (bytes), /element (int64), and, where
  * elements are read from files, /file (bytes) and /record (int64). It can be read while the pass
  * goes on, goes on from a saved position, and has up to 64 MiB; what does not fit is counted in the
