@@ -1,6 +1,7 @@
 package tutti
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
