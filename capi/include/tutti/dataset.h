@@ -618,14 +618,14 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. With experimental_slack the thread of the last prefetch pauses after each
- * experimental_distribute.num_devices elements (unset: 1; a strategy sets it to its replicas in this
- * process) for a fifth of the time that the last one lay ready. The policy for external state is
- * asked where an operation calls a function of the program's and the dataset is serialised or an
- * iterator over it is saved: under WARN the log says that its state is left out, under FAIL it is
- * FAILED_PRECONDITION. experimental_optimization.native_functions, a boolean, demands that no
- * operation calls one: an iterator is FAILED_PRECONDITION otherwise; false is for languages that make
- * expressions of functions. Kept, merged and saved, and without effect, which tutti_dataset_explain
- * says: the others of experimental_optimization. */
+ * experimental_distribute.num_devices elements (unset: 1; a strategy sets it to its replicas in
+ * this process) for a fifth of the time that the last one lay ready. The policy for external
+ * state is asked where an operation calls a function of the program's and the dataset is
+ * serialised or an iterator over it is saved: under WARN the log says that its state is left out,
+ * under FAIL it is FAILED_PRECONDITION. experimental_optimization.native_functions, a boolean,
+ * demands that no operation calls one: an iterator is FAILED_PRECONDITION otherwise; false is for
+ * languages that make expressions of functions. Kept, merged and saved, and without effect, which
+ * tutti_dataset_explain says: the others of experimental_optimization. */
 
 /* Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_data_options_create(tutti_data_options **out_options);

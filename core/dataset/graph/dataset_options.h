@@ -2,13 +2,13 @@
 // of which knows whether it was set. A value type; C's tutti_data_options holds one.
 //
 //   deterministic                                        bool, true; parallel maps keep the order
-//   experimental_slack                                   bool, false; the thread of the last prefetch
+//   experimental_slack                                   bool, false; the last prefetch's thread
 //                                                        pauses after each step (prefetch_op.cc)
 //   experimental_external_state_policy                   0 .. 2, see ExternalStatePolicy; what
 //                                                        becomes of the state that functions of the
 //                                                        host may have, which is in no definition
-//                                                        and in no saved position; unset: nothing is
-//                                                        said of it
+//                                                        and in no saved position; unset: nothing
+//                                                        is said of it
 //   threading.private_threadpool_size                    0 or more; calls that the parallel maps of
 //                                                        one iterator make at once, in all; 0: any
 //   threading.max_intra_op_parallelism                   0 or more; calls that one operation makes
