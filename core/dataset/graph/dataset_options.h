@@ -16,7 +16,7 @@
 //   autotune.ram_budget                                  bytes of elements that the buffers of one
 //                                                        iterator hold in all; 0: any
 //   experimental_distribute.auto_shard_policy            -1 .. 3, see AutoShardPolicy
-//   experimental_distribute.num_devices                  0 or more; elements that make one step, for
+//   experimental_distribute.num_devices                  0 or more; elements of one step, for
 //                                                        experimental_slack; where it is not set, a
 //                                                        strategy sets it to its replicas here
 //   experimental_optimization.native_functions           bool; true: an iterator over a dataset in
