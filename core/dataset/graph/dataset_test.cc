@@ -122,18 +122,18 @@ TEST_F(Definition, OptionsSayWhatBecomesOfFunctionsOfTheHost) {
     return Ok(called->WithOptions(options));
   };
   const char* const policy = "experimental_external_state_policy";
-  EXPECT_TRUE(Iterate(with(policy, 1))->Save(WithinReason()).ok());
-  const Status failed = Iterate(with(policy, 2))->Save(WithinReason()).status();
+  EXPECT_TRUE(Iterate(with(policy, 1))->Save(CallOptions()).ok());
+  const Status failed = Iterate(with(policy, 2))->Save(CallOptions()).status();
   EXPECT_EQ(failed.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(failed.message()),
               AllOf(HasSubstr("save: map calls the host's"), HasSubstr("is FAIL")));
   EXPECT_THAT(std::string(with(policy, 2)->Serialize().status().message()),
               HasSubstr("serialize: map calls the host's"));
   const Ref<Iterator> warned = Iterate(with(policy, 0));
-  EXPECT_TRUE(warned->Save(WithinReason()).ok());
+  EXPECT_TRUE(warned->Save(CallOptions()).ok());
 
   const char* const native = "experimental_optimization.native_functions";
-  const Status refused = Iterator::Create(with(native, 1), {}, WithinReason()).status();
+  const Status refused = Iterator::Create(with(native, 1), {}, CallOptions()).status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("demands that no operation calls"));
   EXPECT_THAT(Numbers(with(native, 0)), ElementsAre(0, 1, 2));

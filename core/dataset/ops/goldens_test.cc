@@ -545,6 +545,8 @@ TEST_F(Goldens, EveryOperationHasOne) {
     ++cases_of[OpOf(name)];
   }
   for (const OpTraits* op : datasets_->ops().all()) {
+    // These stand in functions that give datasets, and have no iterator.
+    if (op->name == "traced_source" || op->name == "traced_count") continue;
     EXPECT_GT(cases_of[std::string(op->name)], 0)
         << "the operation " << op->name
         << " has no golden: add a case to Cases(), and write its file with TUTTI_UPDATE_GOLDENS=1";

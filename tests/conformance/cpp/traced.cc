@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "strategies.h"
+
 namespace conformance {
 namespace {
 
