@@ -48,7 +48,7 @@ static tutti_status *Nothing(tutti_context *context, const tutti_value *in, tutt
 static void TimeRuns(void) {
   const char *devices[] = {"GPU:0", "GPU:1"};
   tutti_strategy *strategy = NULL;
-  enum { kRuns = 2000 };
+  enum { kRuns = 300 };
   OK(tutti_strategy_create_mirrored(NULL, 2, devices, NULL, NULL, &strategy));
   struct timespec began = {0, 0}, ended = {0, 0};
   for (int i = -kRuns / 10; i < kRuns; ++i) {
