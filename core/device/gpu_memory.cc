@@ -248,6 +248,16 @@ const GpuStream* StreamOf(const Tensor& tensor) {
   return buffer == nullptr ? nullptr : buffer->stream().get();
 }
 
+Status BeginWork(const GpuStream& stream, const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const GpuBuffer* const buffer, BufferOfGpu(tensor));
+  return BeginUse(stream, *buffer);
+}
+
+Status EndWork(const GpuStream& stream, const Tensor& tensor) {
+  TUTTI_ASSIGN_OR_RETURN(const GpuBuffer* const buffer, BufferOfGpu(tensor));
+  return EndUse(stream, *buffer);
+}
+
 Result<Ref<Tensor>> GpuBuffer::CopyOnDevice(const Tensor& tensor) const {
   const Ref<GpuMemory> memory = MakeRef<GpuMemory>(stream_->place());
   TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> copy,

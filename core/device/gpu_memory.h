@@ -69,6 +69,11 @@ GpuMemory* GpuMemoryOf(const Device& device);
 // The stream that the memory of a tensor on a GPU belongs to; null for one on the host.
 const GpuStream* StreamOf(const Tensor& tensor);
 
+// Work on `stream` with the memory of a tensor on a GPU, of any device, stands between these two:
+// it begins when the memory's own stream has come so far, and that stream goes on behind it.
+Status BeginWork(const GpuStream& stream, const Tensor& tensor);
+Status EndWork(const GpuStream& stream, const Tensor& tensor);
+
 // A contiguous copy of a tensor, wherever it lies, on a GPU. `stream` (may be null: the device's
 // own) is the one that does it, and that the copy belongs to; INVALID_ARGUMENT for another
 // device's.

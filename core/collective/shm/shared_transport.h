@@ -50,6 +50,7 @@ class SharedTransport final : public Transport {
 
   const char* name() const override { return "shared_memory"; }
   Status Execute(CollectiveCall* call) override;
+  bool is_reproducible() const override { return selector_.reproducible(); }
   bool RecordsKnownCalls() const override { return true; }
   Status Fail(Status error) override;
   Status failure() const override;
