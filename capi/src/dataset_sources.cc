@@ -51,6 +51,18 @@ Status CheckSameRuntime(Call call, const tutti_runtime *runtime, const Dataset &
                          call.function);
 }
 
+// Of the datasets in a value. Where there are none it is the core that says so, in the runtime that
+// was named.
+Result<Ref<DatasetEnvironment>> EnvironmentOf(Call call, tutti_runtime *runtime,
+                                              const tutti_value *datasets) {
+  if (const tutti_dataset *first = tutti_value_get_leaf_dataset(datasets, 0)) {
+    TUTTI_RETURN_IF_ERROR(CheckSameRuntime(call, runtime, *FromHandle(first)));
+    return FromHandle(first)->environment();
+  }
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+  return root->datasets();
+}
+
 }  // namespace
 
 tutti_status *tutti_dataset_create_from_tensor_slices(tutti_runtime *runtime,
@@ -228,18 +240,57 @@ tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime, const tutti_value
   return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
     TUTTI_REQUIRE(call, datasets, out_dataset);
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
-    const Value &parts = *FromHandle(datasets);
-    // Without any dataset inside it is the core that says so, in the runtime that was named.
-    Ref<DatasetEnvironment> environment;
-    if (const tutti_dataset *first = tutti_value_get_leaf_dataset(datasets, 0)) {
-      TUTTI_RETURN_IF_ERROR(CheckSameRuntime(call, runtime, *FromHandle(first)));
-      environment = FromHandle(first)->environment();
-    } else {
-      TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
-      environment = root->datasets();
-    }
+    TUTTI_ASSIGN_OR_RETURN(const Ref<DatasetEnvironment> environment,
+                           EnvironmentOf(call, runtime, datasets));
+    TUTTI_ASSIGN_OR_RETURN(auto dataset, Dataset::Zip(environment, *FromHandle(datasets),
+                                                      std::string(TextOr(set.name, ""))));
+    *out_dataset = Give(std::move(dataset));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_dataset_create_choose_from_datasets(
+    tutti_runtime *runtime, const tutti_value *datasets, const tutti_dataset *choice_dataset,
+    const tutti_choose_from_datasets_options *options, tutti_dataset **out_dataset) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, datasets, choice_dataset, out_dataset);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    TUTTI_ASSIGN_OR_RETURN(const bool stops, ReadTristate(call, set.stop_on_empty_dataset, true,
+                                                          "stop_on_empty_dataset"));
+    TUTTI_RETURN_IF_ERROR(CheckSameRuntime(call, runtime, *FromHandle(choice_dataset)));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<DatasetEnvironment> environment,
+                           EnvironmentOf(call, runtime, datasets));
+    TUTTI_ASSIGN_OR_RETURN(
+        auto dataset,
+        Dataset::ChooseFromDatasets(environment, *FromHandle(datasets),
+                                    *FromHandle(choice_dataset), stops,
+                                    std::string(TextOr(set.name, ""))));
+    *out_dataset = Give(std::move(dataset));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_dataset_create_sample_from_datasets(
+    tutti_runtime *runtime, const tutti_value *datasets, const int64_t *seed,
+    const tutti_sample_from_datasets_options *options, tutti_dataset **out_dataset) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, datasets, out_dataset);
+    TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+    SampleOptions sample;
+    sample.name = TextOr(set.name, "");
+    if (set.weights != nullptr) sample.weights = Ref<const Value>::Retain(FromHandle(set.weights));
+    if (seed != nullptr) sample.seed = *seed;
+    TUTTI_ASSIGN_OR_RETURN(
+        sample.stop_on_empty_dataset,
+        ReadTristate(call, set.stop_on_empty_dataset, false, "stop_on_empty_dataset"));
+    TUTTI_ASSIGN_OR_RETURN(
+        sample.rerandomize_each_iteration,
+        ReadTristate(call, set.rerandomize_each_iteration, true, "rerandomize_each_iteration"));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<DatasetEnvironment> environment,
+                           EnvironmentOf(call, runtime, datasets));
     TUTTI_ASSIGN_OR_RETURN(auto dataset,
-                           Dataset::Zip(environment, parts, std::string(TextOr(set.name, ""))));
+                           Dataset::SampleFromDatasets(environment, *FromHandle(datasets),
+                                                       std::move(sample)));
     *out_dataset = Give(std::move(dataset));
     return OkStatus();
   });

@@ -34,6 +34,10 @@ type operation struct {
 	packed        string
 	shardFunc     *Function
 	readerFunc    *Function
+	stopOnEmpty   int
+	weights       []float64
+	toBoundary    int
+	noPadding     int
 }
 
 func operationOf(options []Option) operation {
@@ -131,6 +135,29 @@ func WithReaderFunc(function *Function) Option {
 	return operationOption(func(op *operation) { op.readerFunc = function })
 }
 
+// WithStopOnEmptyDataset says whether a dataset that is chosen and has ended ends the sequence: of
+// ChooseFromDatasets (true if not said otherwise) and SampleFromDatasets (false).
+func WithStopOnEmptyDataset(flag bool) Option {
+	return operationOption(func(op *operation) { op.stopOnEmpty = tristate(flag) })
+}
+
+// WithWeights has a number of 0 or more for each dataset of SampleFromDatasets, not all 0.
+func WithWeights(weights ...float64) Option {
+	return operationOption(func(op *operation) { op.weights = weights })
+}
+
+// WithPadToBucketBoundary pads the batches of BucketBySequenceLength to their bucket's upper
+// boundary less 1, where a size is left open. An element of the last bucket is an
+// ErrInvalidArgument then.
+func WithPadToBucketBoundary(flag bool) Option {
+	return operationOption(func(op *operation) { op.toBoundary = tristate(flag) })
+}
+
+// WithNoPadding has BucketBySequenceLength stack elements as they are.
+func WithNoPadding(flag bool) Option {
+	return operationOption(func(op *operation) { op.noPadding = tristate(flag) })
+}
+
 // WithReshuffle says whether every iteration has an order of its own.
 func WithReshuffle(flag bool) Option {
 	return operationOption(func(op *operation) { op.reshuffle = tristate(flag) })
@@ -141,7 +168,7 @@ func WithShuffle(flag bool) Option {
 	return operationOption(func(op *operation) { op.shuffle = tristate(flag) })
 }
 
-// WithSeed is the seed of ListFiles.
+// WithSeed is the seed of ListFiles and SampleFromDatasets.
 func WithSeed(seed int64) Option {
 	return operationOption(func(op *operation) { op.seed = seed })
 }

@@ -261,6 +261,9 @@ IN_VALUE(data, kData, 0)
 /* None is a leaf here, too: that of an argument that is not given. */
 IN_VALUE(padded_shapes, kData, 0)
 IN_VALUE(padding_values, kData, 0)
+IN_VALUE(bucket_boundaries, kData, 0)
+IN_VALUE(bucket_batch_sizes, kData, 0)
+IN_VALUE(weights, kData, 0)
 /* What is read during the call only: a small array is copied, which nobody can tell. */
 IN_VALUE(operand, kResult, tutti_python::kCopiedOperandBytes)
 /* What an assertion is about. */

@@ -195,6 +195,46 @@ TUTTI_API tutti_status *tutti_dataset_create_zip(tutti_runtime *runtime,
                                                  const tutti_source_options *options,
                                                  tutti_dataset **out_dataset);
 
+typedef struct tutti_choose_from_datasets_options {
+  size_t struct_size;
+  const char *name;
+  tutti_tristate stop_on_empty_dataset; /* default true */
+} tutti_choose_from_datasets_options;
+#define TUTTI_CHOOSE_FROM_DATASETS_OPTIONS_INIT \
+  { sizeof(tutti_choose_from_datasets_options), NULL, 0 }
+
+/* For each element of `choice_dataset`, an integer scalar, the next element of the dataset of that
+ * number; `datasets` is a value whose leaves are datasets, numbered from 0. Their elements must be
+ * compatible (INVALID_ARGUMENT); the spec is the most specific one that all fit. A choice of a
+ * dataset that has ended ends the sequence, or is passed over if not stop_on_empty_dataset, until
+ * all have ended. A choice that is no number of a dataset fails at iteration, as INVALID_ARGUMENT
+ * that names its element. `runtime` is that of the datasets, or NULL.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_choose_from_datasets(
+    tutti_runtime *runtime, const tutti_value *datasets, const tutti_dataset *choice_dataset,
+    const tutti_choose_from_datasets_options *options, tutti_dataset **out_dataset);
+
+typedef struct tutti_sample_from_datasets_options {
+  size_t struct_size;
+  const char *name;
+  const tutti_value *weights;                /* NULL, or none: all datasets have the same */
+  tutti_tristate stop_on_empty_dataset;      /* default false */
+  tutti_tristate rerandomize_each_iteration; /* default true: each has an order of its own */
+} tutti_sample_from_datasets_options;
+#define TUTTI_SAMPLE_FROM_DATASETS_OPTIONS_INIT \
+  { sizeof(tutti_sample_from_datasets_options), NULL, NULL, 0, 0 }
+
+/* The next element of a dataset that is drawn at random, again and again, until all have ended, or,
+ * if stop_on_empty_dataset, one that is drawn has. `datasets` is a value whose leaves are datasets;
+ * their elements must be compatible (INVALID_ARGUMENT), and the spec is the most specific one that
+ * all fit. `weights` is a vector of a finite number of 0 or more for each dataset, not all 0; a
+ * dataset of weight 0 is never drawn. `seed` NULL: the runtime's random seed, or a fresh one. The
+ * order that a seed gives is a promise of compatibility. `runtime` is that of the datasets, or NULL.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_create_sample_from_datasets(
+    tutti_runtime *runtime, const tutti_value *datasets, const int64_t *seed,
+    const tutti_sample_from_datasets_options *options, tutti_dataset **out_dataset);
+
 /* The dataset that `variant` is, a value of one dataset (tutti_value_create_dataset), whose
  * elements must be compatible with `element_spec`: INVALID_ARGUMENT names both. A dataset that does
  * not say what its elements are computes one of them here.
@@ -279,6 +319,33 @@ TUTTI_API tutti_status *tutti_dataset_padded_batch(tutti_dataset **dataset, int6
 TUTTI_API tutti_status *tutti_dataset_dense_to_sparse_batch(
     tutti_dataset **dataset, int64_t batch_size, const tutti_value *row_shape,
     const tutti_transform_options *options);
+
+typedef struct tutti_bucket_by_sequence_length_options {
+  size_t struct_size;
+  const char *name;
+  const tutti_value *padded_shapes;        /* as of padded_batch */
+  const tutti_value *padding_values;       /* as of padded_batch */
+  tutti_tristate pad_to_bucket_boundary;   /* default false: to the longest of a batch */
+  tutti_tristate no_padding;               /* default false; true: elements have one shape */
+  tutti_tristate drop_remainder;           /* default false: smaller batches come at the end */
+} tutti_bucket_by_sequence_length_options;
+#define TUTTI_BUCKET_BY_SEQUENCE_LENGTH_OPTIONS_INIT \
+  { sizeof(tutti_bucket_by_sequence_length_options), NULL, NULL, NULL, 0, 0, 0 }
+
+/* Padded batches of elements of about the same length. `element_length_func` gives the length of an
+ * element, an integer scalar; `bucket_boundaries` is a vector of increasing integers, and a bucket
+ * has the lengths from one of them up to the next, that one not included; the first has all that
+ * are less, the last all others. `bucket_batch_sizes` is a vector of one more integers, how many
+ * elements make a batch of each bucket; a batch comes as soon as it is full, smaller ones at the
+ * end, by buckets, unless drop_remainder. Sizes that padded_shapes (or the element's spec, which
+ * must then be known before anything runs) leaves open are the longest of the batch, or, with
+ * pad_to_bucket_boundary, the bucket's upper boundary less 1; an element of the last bucket then
+ * fails. With no_padding elements are stacked as they are, sparse and ragged ones, too.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_bucket_by_sequence_length(
+    tutti_dataset **dataset, tutti_function *element_length_func,
+    const tutti_value *bucket_boundaries, const tutti_value *bucket_batch_sizes,
+    const tutti_bucket_by_sequence_length_options *options);
 
 /* The sequence `count` times; -1 (or any negative number) = for ever.
  * Context: building. Threads: any. Since: 0.1. */
@@ -493,6 +560,15 @@ TUTTI_API tutti_status *tutti_dataset_on_error(tutti_dataset **dataset, const ch
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_latency_stats(tutti_dataset **dataset, const char *tag,
                                                     const tutti_transform_options *options);
+
+/* The elements as they are, of which there must be `expected_cardinality`; -1 says that they have
+ * no end. The first one that is too many, or an end that comes too early, is a FAILED_PRECONDITION
+ * that says what was expected, and the end of the sequence; nothing skips it. The cardinality is
+ * what was expected. Where files are dealt out among workers each counts its own elements.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_assert_cardinality(tutti_dataset **dataset,
+                                                         int64_t expected_cardinality,
+                                                         const tutti_transform_options *options);
 
 /* The elements as they are; where standard error is a terminal, a line there says how many of them
  * there were, how many come in a second, and, where the cardinality is known, how long the rest

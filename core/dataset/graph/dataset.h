@@ -42,6 +42,14 @@ struct MapOptions {
   std::optional<bool> deterministic;
 };
 
+struct SampleOptions {
+  std::string name;
+  Ref<const Value> weights;     // a vector of numbers; null, or none: all have the same
+  std::optional<int64_t> seed;  // none: the environment's, or a drawn one
+  bool stop_on_empty_dataset = false;
+  bool rerandomize_each_iteration = true;
+};
+
 struct ShuffleOptions {
   std::string name;
   std::optional<int64_t> seed;  // none: the environment's default seed, or a random one
@@ -82,6 +90,12 @@ class Dataset final : public DatasetLeaf {
                                    std::string name = {});
   // `datasets`: a value whose leaves are datasets.
   static Result<Ptr> Zip(Environments environment, const Value& datasets, std::string name = {});
+  // `datasets` as for zip. Elements of `choice_dataset` are their numbers, in the order of leaves.
+  static Result<Ptr> ChooseFromDatasets(Environments environment, const Value& datasets,
+                                        const Dataset& choice_dataset,
+                                        bool stop_on_empty_dataset = true, std::string name = {});
+  static Result<Ptr> SampleFromDatasets(Environments environment, const Value& datasets,
+                                        SampleOptions options = {});
 
   // The dataset in `variant`, a value of that one leaf. INVALID_ARGUMENT naming both specs where
   // its elements are not compatible with `element_spec`. Learns what they are where it is not

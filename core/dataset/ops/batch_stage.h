@@ -27,6 +27,9 @@ class RowStacker {
                              MemoryAccount* account) = 0;
 };
 
+// Of a padded_batch, which outlives it (padded_batch_op.cc).
+std::unique_ptr<RowStacker> MakePaddedRows(const Node& node);
+
 // Of a node with the attribute "batch_size", and "drop_remainder" where the op has it.
 std::unique_ptr<Stage> MakeBatchStage(const Node& node, const ExecContext& context,
                                       StageInputs inputs,

@@ -21,7 +21,8 @@ void AddBuiltinOps(OpRegistry* ops) {
   for (const OpTraits* op : {&kFromElementsOp, &kFromTensorSlicesOp, &kFromGeneratorOp,
                              &kListFilesOp, &kTfRecordOp, &kFixedLengthRecordOp, &kTextLineOp,
                              &kSqlOp, &kShardNamesOp, &kZipOp, &kSnapshotShardOp,
-                             &kAfterWritesOp, &kTracedSourceOp, &kTracedCountOp}) {
+                             &kAfterWritesOp, &kChooseFromDatasetsOp,
+                             &kSampleFromDatasetsOp, &kTracedSourceOp, &kTracedCountOp}) {
     add(op);
   }
 }

@@ -11,9 +11,11 @@ namespace tutti {
 #include "generated/core/dataset/plain_ops.inc"
 
 extern const OpTraits kAfterWritesOp;
+extern const OpTraits kChooseFromDatasetsOp;
 extern const OpTraits kFromElementsOp;
 extern const OpTraits kFromTensorSlicesOp;
 extern const OpTraits kFromGeneratorOp;
+extern const OpTraits kSampleFromDatasetsOp;
 extern const OpTraits kShardNamesOp;
 extern const OpTraits kSnapshotShardOp;
 extern const OpTraits kZipOp;

@@ -234,6 +234,10 @@ class GoldenPipelines : public DatasetTest {
     return Ok(Dataset::Make(datasets_, "shard_names", "", std::move(attributes),
                             {Ok(Dataset::FromTensorSlices(datasets_, names))}));
   }
+  Ref<Value> TwoRanges() {
+    return Value::Tuple({Value::OfLeaf(Leaf(LeafKind::kDataset, Range(4))),
+                         Value::OfLeaf(Leaf(LeafKind::kDataset, Range(7, 10)))});
+  }
   // It is there from now on.
   static Ref<Dataset> Written(const Ref<Dataset>& snapshot) {
     All(snapshot);
@@ -271,11 +275,27 @@ class GoldenPipelines : public DatasetTest {
     return {
         {"after_writes", [this] { return Case{AfterWrites(), 2}; }},
         {"after_writes.fresh", [this] { return Case{AfterWrites(), 0}; }},
+        {"assert_cardinality", [this] { return Case{Ok(Range(4)->AssertCardinality(3)), 2}; }},
         {"batch", [this] { return Case{Ok(Range(10)->Batch(3)), 2}; }},
         {"batch.dropping", [this] { return Case{Ok(Range(10)->Batch(3, true)), 1}; }},
+        {"bucket_by_sequence_length",
+         [this] {
+           const Ref<Value> boundaries = Value::OfTensor(Tensor::Vector<int64_t>({1, 2}));
+           const Ref<Value> sizes = Value::OfTensor(Tensor::Vector<int64_t>({2, 3, 2}));
+           return Case{Ok(Range(10)->BucketBySequenceLength(Registered("mod_three"), boundaries,
+                                                            sizes)),
+                       2};
+         }},
         {"cache", [this] { return Case{Ok(Range(6)->Cache()), 3}; }},
         {"cache.second_pass",
          [this] { return Case{Ok(Ok(Ok(Range(4)->Shuffle(4, Seed(1)))->Cache())->Repeat(2)), 6}; }},
+        {"choose_from_datasets",
+         [this] {
+           const Ref<Value> numbers = Value::OfTensor(Tensor::Vector<int64_t>({1, 0, 0, 1, 1}));
+           const Ref<Dataset> choices = Ok(Dataset::FromTensorSlices(datasets_, numbers));
+           return Case{Ok(Dataset::ChooseFromDatasets(datasets_, *TwoRanges(), *choices, false)),
+                       3};
+         }},
         {"concatenate", [this] { return Case{Ok(Range(4)->Concatenate(*Range(7, 10))), 5}; }},
         {"concatenate.many_parts", [this] { return Case{ManyParts(), 3}; }},
         {"dense_to_sparse_batch",
@@ -419,6 +439,13 @@ class GoldenPipelines : public DatasetTest {
            TextLineOptions options;
            options.num_parallel_reads = 2;
            return Case{Ok(MakeTextLineDataset(datasets_, paths, options)), 2, true};
+         }},
+        {"sample_from_datasets",
+         [this] {
+           SampleOptions options;
+           options.weights = Value::OfTensor(Tensor::Vector<double>({0.25, 0.75}));
+           options.seed = 3;
+           return Case{Ok(Dataset::SampleFromDatasets(datasets_, *TwoRanges(), options)), 4};
          }},
         {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
         {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},

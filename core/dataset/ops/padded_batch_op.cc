@@ -207,6 +207,10 @@ Result<std::unique_ptr<Stage>> MakePaddedBatch(const Node& node, const ExecConte
 
 }  // namespace
 
+std::unique_ptr<RowStacker> MakePaddedRows(const Node& node) {
+  return std::make_unique<PaddedRows>(node);
+}
+
 constinit const OpTraits kPaddedBatchOp = {
     .name = "padded_batch",
     .attributes = {{"batch_size"},

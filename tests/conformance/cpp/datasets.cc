@@ -156,6 +156,42 @@ Dataset Zip(const Json &op) {
   return dataset;
 }
 
+tutti_tristate TristateOf(const Json &op, const char *name) {
+  if (!op.contains(name)) return TUTTI_UNSET;
+  return op.at(name).get<bool>() ? TUTTI_TRUE : TUTTI_FALSE;
+}
+
+Dataset ChooseFromDatasets(const Json &op) {
+  CheckKeys(op, {"op", "inputs", "choices", "stop_on_empty_dataset"});
+  tutti_choose_from_datasets_options options = TUTTI_CHOOSE_FROM_DATASETS_OPTIONS_INIT;
+  options.stop_on_empty_dataset = TristateOf(op, "stop_on_empty_dataset");
+  const Dataset choices = BuildDataset(op.at("choices"));
+  Dataset dataset;
+  Check(tutti_dataset_create_choose_from_datasets(CurrentRuntime(),
+                                                  ValueOfDatasets(op.at("inputs")).get(),
+                                                  choices.get(), &options, dataset.out()));
+  return dataset;
+}
+
+Dataset SampleFromDatasets(const Json &op) {
+  CheckKeys(op, {"op", "inputs", "weights", "seed", "stop_on_empty_dataset",
+                 "rerandomize_each_iteration"});
+  tutti_sample_from_datasets_options options = TUTTI_SAMPLE_FROM_DATASETS_OPTIONS_INIT;
+  Value weights;
+  if (op.contains("weights")) {
+    weights = ValueOf(Json{{"dtype", "float64"}, {"v", op.at("weights")}});
+    options.weights = weights.get();
+  }
+  options.stop_on_empty_dataset = TristateOf(op, "stop_on_empty_dataset");
+  options.rerandomize_each_iteration = TristateOf(op, "rerandomize_each_iteration");
+  const int64_t seed = op.value("seed", int64_t{0});
+  Dataset dataset;
+  Check(tutti_dataset_create_sample_from_datasets(
+      CurrentRuntime(), ValueOfDatasets(op.at("inputs")).get(),
+      op.contains("seed") ? &seed : nullptr, &options, dataset.out()));
+  return dataset;
+}
+
 // ---- files ----
 
 // A dataset of texts.
@@ -304,6 +340,21 @@ void GroupByWindow(const Json &op, Dataset *dataset) {
                                       WindowFunction(op).get(), &options));
 }
 
+void BucketBySequenceLength(const Json &op, Dataset *dataset) {
+  CheckKeys(op, {"op", "input", "key_func", "key_arg", "bucket_boundaries", "bucket_batch_sizes",
+                 "pad_to_bucket_boundary", "no_padding", "drop_remainder"});
+  tutti_bucket_by_sequence_length_options options = TUTTI_BUCKET_BY_SEQUENCE_LENGTH_OPTIONS_INIT;
+  options.pad_to_bucket_boundary = TristateOf(op, "pad_to_bucket_boundary");
+  options.no_padding = TristateOf(op, "no_padding");
+  options.drop_remainder = TristateOf(op, "drop_remainder");
+  const auto vector = [&](const char *name) {
+    return ValueOf(Json{{"dtype", "int64"}, {"v", op.at(name)}});
+  };
+  Check(tutti_dataset_bucket_by_sequence_length(
+      dataset->out(), KeyFunction(op, ElementSpecOf(*dataset)).get(),
+      vector("bucket_boundaries").get(), vector("bucket_batch_sizes").get(), &options));
+}
+
 // Shapes of padded_shapes: a list of sizes, null where one is not fixed, becomes a vector of int64.
 Json Sizes(const Json &shapes) {
   if (shapes.is_array()) {
@@ -392,6 +443,8 @@ Dataset BuildDataset(const Json &op) {
   if (name == "from_tensors" || name == "from_tensor_slices") return FromTensors(op);
   if (name == "from_generator") return FromGenerator(op);
   if (name == "zip") return Zip(op);
+  if (name == "choose_from_datasets") return ChooseFromDatasets(op);
+  if (name == "sample_from_datasets") return SampleFromDatasets(op);
   if (name == "records") return Records(op);
   if (name == "text_lines") return TextLines(op);
   if (name == "fixed_length_records") return FixedLengthRecords(op);
@@ -415,6 +468,7 @@ Dataset BuildDataset(const Json &op) {
                         : name == "interleave"         ? Interleave
                         : name == "group_by_window"    ? GroupByWindow
                         : name == "padded_batch"       ? PaddedBatch
+                        : name == "bucket_by_sequence_length" ? BucketBySequenceLength
                         : name == "dense_to_sparse_batch" ? DenseToSparseBatch
                         : name == "shuffle"            ? Shuffle
                         : name == "shuffle_and_repeat" ? ShuffleAndRepeat

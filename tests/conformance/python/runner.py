@@ -79,6 +79,13 @@ def transform(dataset, node, op):
         return dataset.padded_batch(**{
             name: padding_of(v, leaves[name]) if name in leaves else v
             for name, v in given.items()})
+    if op == "bucket_by_sequence_length":
+        names = ("bucket_boundaries", "bucket_batch_sizes", "pad_to_bucket_boundary", "no_padding",
+                 "drop_remainder")
+        known(node, ("op", "input", "key_func", "key_arg", *names))
+        return dataset.bucket_by_sequence_length(
+            key_function(node["key_func"], node.get("key_arg")),
+            **{name: node[name] for name in names if name in node})
     if op == "dense_to_sparse_batch":
         known(node, ("op", "input", "batch_size", "row_shape"))
         return dataset.dense_to_sparse_batch(node["batch_size"], node["row_shape"])
@@ -156,6 +163,15 @@ def build(node):
     if op == "zip":
         known(node, ("op", "inputs"))
         return Dataset.zip(datasets(node["inputs"]))
+    if op == "choose_from_datasets":
+        known(node, ("op", "inputs", "choices", "stop_on_empty_dataset"))
+        return Dataset.choose_from_datasets(datasets(node["inputs"]), build(node["choices"]),
+                                            node.get("stop_on_empty_dataset", True))
+    if op == "sample_from_datasets":
+        names = ("weights", "seed", "stop_on_empty_dataset", "rerandomize_each_iteration")
+        known(node, ("op", "inputs", *names))
+        return Dataset.sample_from_datasets(
+            datasets(node["inputs"]), **{name: node[name] for name in names if name in node})
     if "input" not in node:
         raise NotCovered(f"op {op}")
     return transform(build(node["input"]), node, op)

@@ -298,6 +298,44 @@ class Dataset(Transformations, _arguments.NamesNearest):
             datasets = tuple(datasets)
         return Dataset._of(_native.dataset_zip(datasets, name))
 
+    @staticmethod
+    def choose_from_datasets(datasets: Sequence["Dataset"], choice_dataset: "Dataset",
+                             stop_on_empty_dataset: bool = True,
+                             name: Optional[str] = None) -> "Dataset":
+        """For each element of choice_dataset, an integer, the next element of the dataset of that
+        number.
+
+        Elements must be compatible (InvalidArgumentError); the element_spec is the most specific
+        one that all fit. A choice of a dataset that has ended ends the sequence, or is passed over
+        if not stop_on_empty_dataset. A choice that is no number of a dataset is an
+        InvalidArgumentError at iteration that names its element.
+
+        >>> ones, twos = (tutti.data.Dataset.from_tensors(n).repeat(3) for n in (1, 2))
+        >>> choices = tutti.data.Dataset.from_tensor_slices(np.array([0, 1, 1, 0]))
+        >>> [int(n) for n in tutti.data.Dataset.choose_from_datasets([ones, twos], choices)]
+        [1, 2, 2, 1]
+        """
+        return Dataset._of(_native.dataset_choose_from_datasets(
+            tuple(datasets), choice_dataset._handle, stop_on_empty_dataset, name))
+
+    @staticmethod
+    def sample_from_datasets(datasets: Sequence["Dataset"], weights: Any = None,
+                             seed: Optional[int] = None, stop_on_empty_dataset: bool = False,
+                             rerandomize_each_iteration: Optional[bool] = None,
+                             name: Optional[str] = None) -> "Dataset":
+        """The next element of a dataset that is drawn at random, again and again, until all have
+        ended, or, if stop_on_empty_dataset, one that is drawn has.
+
+        weights: a number of 0 or more for each dataset, not all 0; None: all the same. seed: as of
+        shuffle; the order that a seed gives stays. rerandomize_each_iteration (default True): each
+        iteration has an order of its own. Elements must be compatible (InvalidArgumentError).
+        """
+        if weights is not None:
+            weights = np.asarray(weights)
+        return Dataset._of(_native.dataset_sample_from_datasets(
+            tuple(datasets), seed, weights, stop_on_empty_dataset, rerandomize_each_iteration,
+            name))
+
     # ---- transformations that are more than their arguments; the plain ones are inherited
 
     def map(self, map_func: Union[Callable[..., Any], Function],
@@ -418,6 +456,34 @@ class Dataset(Transformations, _arguments.NamesNearest):
         values = _padding.values(padding_values, lambda: self.element_spec)
         return self._of(_native.dataset_padded_batch(
             self._handle, batch_size, _padding.shapes(padded_shapes), values, drop_remainder, name))
+
+    def bucket_by_sequence_length(
+            self, element_length_func: Union[Callable[..., Any], Function],
+            bucket_boundaries: Sequence[int], bucket_batch_sizes: Sequence[int],
+            padded_shapes: Any = None, padding_values: Any = None,
+            pad_to_bucket_boundary: bool = False, no_padding: bool = False,
+            drop_remainder: bool = False, name: Optional[str] = None) -> "Dataset":
+        """Padded batches of elements of about the same length.
+
+        element_length_func: the length of an element, an integer scalar; the parts of a tuple are
+        arguments of their own. bucket_boundaries: increasing integers; a bucket has the lengths
+        from one of them up to the next, that one not included. bucket_batch_sizes: one more; how
+        many elements make a batch of each bucket. A batch comes as soon as it is full, smaller ones
+        at the end, by buckets, unless drop_remainder. padded_shapes, padding_values: as of
+        padded_batch; a size that is left open is the longest of the batch, or, with
+        pad_to_bucket_boundary, the bucket's upper boundary less 1: then an element of the last
+        bucket is an InvalidArgumentError. no_padding: elements are stacked as they are.
+
+        >>> rows = tutti.data.Dataset.range(1, 5).map(lambda n: np.full(n, n))
+        >>> [batch.tolist() for batch in rows.bucket_by_sequence_length(len, [3], [2, 2])]
+        [[[1, 0], [2, 2]], [[3, 3, 3, 0], [4, 4, 4, 4]]]
+        """
+        values = _padding.values(padding_values, lambda: self.element_spec)
+        length = _choice.of_key(element_length_func, self, "bucket_by_sequence_length", None, name)
+        return self._of(_native.dataset_bucket_by_sequence_length(
+            self._handle, length._handle, np.asarray(bucket_boundaries, np.int64),
+            np.asarray(bucket_batch_sizes, np.int64), _padding.shapes(padded_shapes), values,
+            pad_to_bucket_boundary, no_padding, drop_remainder, name))
 
     def dense_to_sparse_batch(self, batch_size: int, row_shape: Any,
                               name: Optional[str] = None) -> "Dataset":

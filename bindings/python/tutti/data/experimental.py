@@ -1,6 +1,6 @@
 """What the reference has under this name."""
 
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 from tutti import _arguments, _native, errors
 from tutti.data._dataset import Dataset, Variant, _Path
@@ -18,8 +18,9 @@ SHARD_HINT = -1
 __all__ = ["AutoShardPolicy", "DistributeOptions", "ExternalStatePolicy", "Histogram",
            "MapVectorizationOptions", "OptimizationOptions", "SHARD_HINT", "SqlDataset",
            "StatsAggregator", "StatsOptions", "TFRecordWriter", "ThreadingOptions",
+           "assert_cardinality", "bucket_by_sequence_length", "choose_from_datasets",
            "dense_to_sparse_batch", "from_variant", "group_by_window", "latency_stats",
-           "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
+           "sample_from_datasets", "shuffle_and_repeat", "snapshot", "to_variant", "unbatch"]
 
 
 def from_variant(variant: Any, structure: Any, *, timeout: Optional[float] = None) -> Dataset:
@@ -35,6 +36,31 @@ def from_variant(variant: Any, structure: Any, *, timeout: Optional[float] = Non
             "from_variant: a tutti.data.Variant is needed, not an object of type "
             f"{type(variant).__name__}; make one with to_variant")
     return Dataset._of(_native.dataset_from_variant(variant, structure, timeout))
+
+
+def assert_cardinality(expected_cardinality: int) -> Callable[[Dataset], Dataset]:
+    """Dataset.assert_cardinality, with its expected_cardinality, as a function from a dataset to a
+    dataset, for Dataset.apply."""
+    return lambda dataset: dataset.assert_cardinality(expected_cardinality)
+
+
+def bucket_by_sequence_length(
+        element_length_func: Union[Callable[..., Any], Function], bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int], padded_shapes: Any = None, padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False, no_padding: bool = False,
+        drop_remainder: bool = False) -> Callable[[Dataset], Dataset]:
+    """Dataset.bucket_by_sequence_length as a function from a dataset to a dataset, for
+    Dataset.apply. All arguments: as there."""
+    return lambda dataset: dataset.bucket_by_sequence_length(
+        element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes, padding_values,
+        pad_to_bucket_boundary, no_padding, drop_remainder)
+
+
+def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset,
+                         stop_on_empty_dataset: bool = False) -> Dataset:
+    """Dataset.choose_from_datasets, which by default passes over choices of datasets that have
+    ended. All arguments: as there."""
+    return Dataset.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
 
 def dense_to_sparse_batch(batch_size: int, row_shape: Any) -> Callable[[Dataset], Dataset]:
@@ -61,6 +87,13 @@ def latency_stats(tag: str) -> Callable[[Dataset], Dataset]:
     """Dataset.latency_stats, with its tag, as a function from a dataset to a dataset, for
     Dataset.apply."""
     return lambda dataset: dataset.latency_stats(tag)
+
+
+def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None,
+                         seed: Optional[int] = None,
+                         stop_on_empty_dataset: bool = False) -> Dataset:
+    """Dataset.sample_from_datasets. All arguments: as there."""
+    return Dataset.sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
 
 def shuffle_and_repeat(buffer_size: int, count: Optional[int] = None,

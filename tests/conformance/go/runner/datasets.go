@@ -50,6 +50,8 @@ func transform(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Da
 		return flattened(r, dataset, node)
 	case "padded_batch":
 		return paddedBatch(dataset, node)
+	case "bucket_by_sequence_length":
+		return bucketed(dataset, node)
 	case "dense_to_sparse_batch":
 		return denseToSparseBatch(dataset, node)
 	case "group_by_window":
@@ -393,6 +395,8 @@ func build(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		return listFiles(r, node)
 	case "sql":
 		return sqlRows(r, node)
+	case "choose_from_datasets", "sample_from_datasets":
+		return mixture(r, node)
 	case "zip":
 		if err := known(node, "op", "inputs"); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import org.tutti.data.Dataset;
 import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.DatasetFunction;
 import org.tutti.data.Options;
+import org.tutti.data.Padding;
 import org.tutti.data.SqlDataset;
 import org.tutti.data.TFRecordDataset;
 import org.tutti.data.TextLineDataset;
@@ -56,6 +57,16 @@ final class Datasets {
                                     .toArray(DType[]::new));
       case "zip":
         return Dataset.zip(structure(node.known("op", "inputs").fields("inputs")));
+      case "choose_from_datasets":
+        node.known("op", "inputs", "choices", "stop_on_empty_dataset");
+        return Dataset.chooseFromDatasets(inputs(node), build(node.fields("choices")),
+            !node.has("stop_on_empty_dataset") || node.flag("stop_on_empty_dataset"));
+      case "sample_from_datasets":
+        node.known("op", "inputs", "weights", "seed", "stop_on_empty_dataset",
+            "rerandomize_each_iteration");
+        return Dataset.sampleFromDatasets(inputs(node), weights(node), (Long) node.get("seed"),
+            node.flag("stop_on_empty_dataset"),
+            !node.has("rerandomize_each_iteration") || node.flag("rerandomize_each_iteration"));
       default:
         if (!node.has("input")) {
           throw new NotCovered("op " + op);
@@ -63,6 +74,21 @@ final class Datasets {
         final Fields input = node.fields("input");
         return transform(build(op.equals("snapshot") ? kept(input) : input), node);
     }
+  }
+
+  // Of a tuple.
+  private static List<Dataset> inputs(Fields node) {
+    return node.fields("inputs").list("t").stream().map(part -> build((Fields) part)).toList();
+  }
+
+  private static double[] weights(Fields node) {
+    return node.has("weights")
+        ? node.list("weights").stream().mapToDouble(w -> ((Number) w).doubleValue()).toArray()
+        : null;
+  }
+
+  private static long[] numbers(Fields node, String name) {
+    return node.list(name).stream().mapToLong(number -> (Long) number).toArray();
   }
 
   private static Dataset names(Fields node) {
@@ -261,6 +287,13 @@ final class Datasets {
             "window_size");
         return dataset.groupByWindow(
             Functions.key(node), Functions.ofWindow(node), node.integer("window_size"));
+      case "bucket_by_sequence_length":
+        node.known("op", "input", "key_func", "key_arg", "bucket_boundaries",
+            "bucket_batch_sizes", "pad_to_bucket_boundary", "no_padding", "drop_remainder");
+        return dataset.bucketBySequenceLength(Functions.key(node),
+            numbers(node, "bucket_boundaries"), numbers(node, "bucket_batch_sizes"),
+            new Padding().dropRemainder(node.flag("drop_remainder")),
+            node.flag("pad_to_bucket_boundary"), node.flag("no_padding"));
       case "dense_to_sparse_batch":
         node.known("op", "input", "batch_size", "row_shape");
         return dataset.denseToSparseBatch(

@@ -20,6 +20,23 @@ abstract class DatasetShorthands extends NativeObject {
     return Dataset.listFiles(patterns, shuffle, null);
   }
 
+  /** The next element of a dataset that is drawn at random, again and again, until all have ended. */
+  public static Dataset sampleFromDatasets(List<Dataset> datasets) {
+    return Dataset.sampleFromDatasets(datasets, null, null, false, true);
+  }
+
+  /** As above; the larger a weight, the likelier its dataset; a seed makes the order repeatable. */
+  public static Dataset sampleFromDatasets(List<Dataset> datasets, double[] weights, long seed) {
+    return Dataset.sampleFromDatasets(datasets, weights, seed, false, true);
+  }
+
+  /** As bucketBySequenceLength with a padding, to the longest of each batch, with zeros. */
+  public Dataset bucketBySequenceLength(
+      ElementFunction elementLengthFunc, long[] bucketBoundaries, long[] bucketBatchSizes) {
+    return self().bucketBySequenceLength(
+        elementLengthFunc, bucketBoundaries, bucketBatchSizes, new Padding(), false, false);
+  }
+
   /** As interleave(function, cycleLength, blockLength), one element a visit. */
   public Dataset interleave(ElementFunction function, long cycleLength) {
     return interleave(function, cycleLength, 1);
