@@ -472,7 +472,7 @@ typedef struct tutti_window_options {
 /* Windows of `size` elements, `stride` apart; each begins `shift` elements behind the one before,
  * or `size` where no shift is given. The last ones are smaller, down to one element, or left out
  * with `drop_remainder`. An element has a dataset in the place of each component, which holds that
- * component of the window's elements: of pairs it is a pair of datasets. These datasets are in
+ * a function refused every tensor but complex ones, by its path in the structure, "value"
  * memory, and good for as long as anybody has them. An element of the input that failed fails each
  * window that it would stand in, once. `size`, `shift` and `stride` are positive: INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */
