@@ -243,8 +243,8 @@ class HierarchicalCopy final : public PackedAllReduce {
   }
 };
 
-// By NCCL where every reduction goes from one GPU for each replica to the same GPUs; else as without
-// cross-device ops, of which the first one says why.
+// By NCCL where every reduction goes from one GPU for each replica to the same GPUs; else as
+// without cross-device ops, of which the first one says why.
 class NcclAllReduceOps final : public PackedAllReduce {
  public:
   explicit NcclAllReduceOps(int64_t num_packs) : PackedAllReduce(num_packs) {}

@@ -229,7 +229,7 @@ typedef struct tutti_sample_from_datasets_options {
  * their elements must be compatible (INVALID_ARGUMENT), and the spec is the most specific one that
  * all fit. `weights` is a vector of a finite number of 0 or more for each dataset, not all 0; a
  * dataset of weight 0 is never drawn. `seed` NULL: the runtime's random seed, or a fresh one. The
- * order that a seed gives is a promise of compatibility. `runtime` is that of the datasets, or NULL.
+ * order that a seed gives is a promise of compatibility. `runtime` is the datasets' own, or NULL.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_sample_from_datasets(
     tutti_runtime *runtime, const tutti_value *datasets, const int64_t *seed,
@@ -472,7 +472,7 @@ typedef struct tutti_window_options {
 /* Windows of `size` elements, `stride` apart; each begins `shift` elements behind the one before,
  * or `size` where no shift is given. The last ones are smaller, down to one element, or left out
  * with `drop_remainder`. An element has a dataset in the place of each component, which holds that
- * a function refused every tensor but complex ones, by its path in the structure, "value"
+ * component of the window's elements: of pairs it is a pair of datasets. These datasets are in
  * memory, and good for as long as anybody has them. An element of the input that failed fails each
  * window that it would stand in, once. `size`, `shift` and `stride` are positive: INVALID_ARGUMENT.
  * Context: building. Threads: any. Since: 0.1. */
@@ -539,7 +539,7 @@ typedef struct tutti_on_error_options {
  * cardinality is that of the input where it is infinite or 0, and unknown otherwise.
  *
  * A quarantine holds what was left out of the last pass, as tf.train.Examples: of the element that
- * a function refused every tensor but complex ones, by its path as in tutti_value_find, "value"
+ * a function refused every tensor but complex ones, by its path in the structure, "value"
  * where it is the element; quarantine/cause, /code and /node (bytes), /element (int64), and, where
  * elements are read from files, /file (bytes) and /record (int64). It can be read while the pass
  * goes on, goes on from a saved position, and has up to 64 MiB; what does not fit is counted in the

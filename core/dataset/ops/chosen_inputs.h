@@ -1,5 +1,5 @@
-// ChosenInputs: several inputs of a stage of which somebody chooses for each element, with what they
-// have in common: sample_from_datasets and choose_from_datasets.
+// ChosenInputs: several inputs of a stage of which somebody chooses for each element, with what
+// they have in common: sample_from_datasets and choose_from_datasets.
 #ifndef TUTTI_CORE_DATASET_OPS_CHOSEN_INPUTS_H_
 #define TUTTI_CORE_DATASET_OPS_CHOSEN_INPUTS_H_
 
@@ -40,8 +40,8 @@ class ChosenInputs {
   std::vector<int64_t> ended_;  // 1: nothing more comes in this pass
 };
 
-// The spec that the elements of the inputs from `first` on fit, the most specific one; null when one
-// is not known, INVALID_ARGUMENT naming both where two do not go together.
+// The spec that the elements of the inputs from `first` on fit, the most specific one; null when
+// one is not known, INVALID_ARGUMENT naming both where two do not go together.
 Result<Ref<const ElementSpec>> SpecOfChosen(const Node& node, size_t first);
 
 // The leaves of `datasets`. INVALID_ARGUMENT unless there are some, and all are datasets.
