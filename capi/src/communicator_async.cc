@@ -14,7 +14,7 @@ tutti_status *tutti_communicator_all_reduce_async(tutti_communicator *communicat
                                                   const tutti_call_options *options,
                                                   tutti_tensor *output, tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllReduceAsync(*FromHandle(input),
@@ -32,7 +32,7 @@ tutti_status *tutti_communicator_all_reduce_many_async(tutti_communicator *commu
                                                        tutti_tensor *const *outputs,
                                                        tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, out_future);
     TUTTI_REQUIRE_ARRAY(call, count, inputs);
     TUTTI_REQUIRE_ARRAY(call, count, outputs);
     return AsyncCollective(call, communicator, options, out_future,
@@ -49,7 +49,7 @@ tutti_status *tutti_communicator_reduce_async(tutti_communicator *communicator,
                                               int64_t root, const tutti_call_options *options,
                                               tutti_tensor *output, tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.ReduceAsync(*FromHandle(input), static_cast<ReduceOp>(op),
@@ -62,7 +62,7 @@ tutti_status *tutti_communicator_broadcast_async(tutti_communicator *communicato
                                                  const tutti_call_options *options,
                                                  tutti_tensor *tensor, tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, tensor, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.BroadcastAsync(root, wait, FromHandle(tensor));
@@ -76,7 +76,7 @@ tutti_status *tutti_communicator_reduce_scatter_async(tutti_communicator *commun
                                                       tutti_tensor *output,
                                                       tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.ReduceScatterAsync(*FromHandle(input),
@@ -91,7 +91,7 @@ tutti_status *tutti_communicator_all_gather_async(tutti_communicator *communicat
                                                   const tutti_call_options *options,
                                                   tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllGatherAsync(*FromHandle(input), 0, wait);
@@ -105,7 +105,7 @@ tutti_status *tutti_communicator_all_gather_into_async(tutti_communicator *commu
                                                        tutti_tensor *output,
                                                        tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllGatherIntoAsync(*FromHandle(input), wait,
@@ -119,7 +119,7 @@ tutti_status *tutti_communicator_gather_async(tutti_communicator *communicator,
                                               const tutti_call_options *options,
                                               tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.GatherAsync(*FromHandle(input), root, 0, wait);
@@ -132,7 +132,7 @@ tutti_status *tutti_communicator_scatter_async(tutti_communicator *communicator,
                                                const tutti_call_options *options,
                                                tutti_tensor *output, tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, output, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.ScatterAsync(FromHandle(input), root, wait,
@@ -146,7 +146,7 @@ tutti_status *tutti_communicator_all_to_all_async(tutti_communicator *communicat
                                                   const tutti_call_options *options,
                                                   tutti_tensor *output, tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.AllToAllAsync(*FromHandle(input), wait,
@@ -159,7 +159,7 @@ tutti_status *tutti_communicator_barrier_async(tutti_communicator *communicator,
                                                const tutti_call_options *options,
                                                tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.BarrierAsync(wait);
@@ -172,7 +172,7 @@ tutti_status *tutti_communicator_send_async(tutti_communicator *communicator,
                                             const tutti_call_options *options,
                                             tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, tensor, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.SendAsync(*FromHandle(tensor), to, wait);
@@ -184,7 +184,7 @@ tutti_status *tutti_communicator_receive_async(tutti_communicator *communicator,
                                                const tutti_call_options *options,
                                                tutti_tensor *tensor, tutti_future **out_future) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor, out_future);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, tensor, out_future);
     return AsyncCollective(call, communicator, options, out_future,
                            [&](Communicator &self, CollectiveOptions wait) {
                              return self.ReceiveAsync(from, wait, FromHandle(tensor));

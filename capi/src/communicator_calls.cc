@@ -18,7 +18,7 @@ tutti_status *tutti_communicator_all_reduce(tutti_communicator *communicator,
                                             const tutti_call_options *options,
                                             tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllReduce(*FromHandle(input), static_cast<ReduceOp>(op), wait,
                             FromHandle(output));
@@ -32,7 +32,7 @@ tutti_status *tutti_communicator_all_reduce_many(tutti_communicator *communicato
                                                  const tutti_call_options *options,
                                                  tutti_tensor *const *outputs) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator);
     TUTTI_REQUIRE_ARRAY(call, count, inputs);
     TUTTI_REQUIRE_ARRAY(call, count, outputs);
     const auto from = TensorsOf<const Tensor>(count, inputs);
@@ -48,7 +48,7 @@ tutti_status *tutti_communicator_reduce(tutti_communicator *communicator,
                                         int64_t root, const tutti_call_options *options,
                                         tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Reduce(*FromHandle(input), static_cast<ReduceOp>(op), root, wait,
                          FromHandle(output));
@@ -61,7 +61,7 @@ tutti_status *tutti_communicator_reduce_scatter(tutti_communicator *communicator
                                                 const tutti_call_options *options,
                                                 tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.ReduceScatter(*FromHandle(input), static_cast<ReduceOp>(op), wait,
                                 FromHandle(output));
@@ -73,7 +73,7 @@ tutti_status *tutti_communicator_broadcast(tutti_communicator *communicator, int
                                            const tutti_call_options *options,
                                            tutti_tensor *tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, tensor);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Broadcast(root, wait, FromHandle(tensor));
     });
@@ -85,7 +85,7 @@ tutti_status *tutti_communicator_all_gather(tutti_communicator *communicator,
                                             const tutti_call_options *options,
                                             tutti_tensor **out_tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, out_tensor);
     Ref<Tensor> joined;
     TUTTI_RETURN_IF_ERROR(Collective(
         call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
@@ -101,7 +101,7 @@ tutti_status *tutti_communicator_all_gather_into(tutti_communicator *communicato
                                                  const tutti_call_options *options,
                                                  tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllGatherInto(*FromHandle(input), wait, FromHandle(output));
     });
@@ -113,7 +113,7 @@ tutti_status *tutti_communicator_gather(tutti_communicator *communicator,
                                         const tutti_call_options *options,
                                         tutti_tensor **out_tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, out_tensor);
     Ref<Tensor> joined;
     TUTTI_RETURN_IF_ERROR(Collective(
         call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
@@ -128,7 +128,7 @@ tutti_status *tutti_communicator_scatter(tutti_communicator *communicator,
                                          const tutti_tensor *input, int64_t root,
                                          const tutti_call_options *options, tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, output);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, output);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Scatter(FromHandle(input), root, wait, FromHandle(output));
     });
@@ -140,7 +140,7 @@ tutti_status *tutti_communicator_all_to_all(tutti_communicator *communicator,
                                             const tutti_call_options *options,
                                             tutti_tensor *output) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, output);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, output);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.AllToAll(*FromHandle(input), wait, FromHandle(output));
     });
@@ -154,7 +154,7 @@ tutti_status *tutti_communicator_all_to_all_uneven(tutti_communicator *communica
                                                    int64_t *received_rows,
                                                    tutti_tensor **out_tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, input, out_tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, input, out_tensor);
     TUTTI_REQUIRE_ARRAY(call, num_ranks, send_rows);
     Ref<Tensor> joined;
     std::vector<int64_t> rows;
@@ -172,7 +172,7 @@ tutti_status *tutti_communicator_all_to_all_uneven(tutti_communicator *communica
 tutti_status *tutti_communicator_send(tutti_communicator *communicator, const tutti_tensor *tensor,
                                       int64_t to, const tutti_call_options *options) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, tensor);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Send(*FromHandle(tensor), to, wait);
     });
@@ -182,7 +182,7 @@ tutti_status *tutti_communicator_send(tutti_communicator *communicator, const tu
 tutti_status *tutti_communicator_receive(tutti_communicator *communicator, int64_t from,
                                          const tutti_call_options *options, tutti_tensor *tensor) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator, tensor);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator, tensor);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Receive(from, wait, FromHandle(tensor));
     });
@@ -192,7 +192,7 @@ tutti_status *tutti_communicator_receive(tutti_communicator *communicator, int64
 tutti_status *tutti_communicator_barrier(tutti_communicator *communicator,
                                          const tutti_call_options *options) {
   return Guard(__func__, From::kComputing, [&](Call call) -> Status {
-    TUTTI_REQUIRE(call, communicator);
+    TUTTI_REQUIRE_ANYWHERE(call, communicator);
     return Collective(call, communicator, options, [&](Communicator &self, CollectiveOptions wait) {
       return self.Barrier(wait);
     });

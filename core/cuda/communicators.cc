@@ -299,9 +299,8 @@ tutti_status* Poll(tutti_plugin_communicator* communicator) {
     }
     TUTTI_CUDA_RETURN_IF(CheckUsable(state));
     nccl::Outcome error = nccl::kSuccess;
-    const nccl::Outcome outcome = state.comm == nullptr
-                                      ? nccl::kSuccess
-                                      : state.library().CommGetAsyncError(state.comm, &error);
+    if (!state.settled || state.comm == nullptr) return nullptr;
+    const nccl::Outcome outcome = state.library().CommGetAsyncError(state.comm, &error);
     if (outcome != nccl::kSuccess) return FailWith(&state, outcome, "ncclCommGetAsyncError");
     return WasRefused(error) ? FailWith(&state, error, "its work") : nullptr;
   });

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -68,6 +69,8 @@ struct GpuPlace {
 struct GpuWait {
   const CallOptions* options = nullptr;
   const Clock* clock = nullptr;
+  // Asked again and again as well, with options: an error of it is the wait's. May be null.
+  const std::function<Status()>* failure = nullptr;
 };
 
 class GpuEvent;

@@ -5,6 +5,7 @@
 #include <tutti/plugin.h>
 
 #include <string_view>
+#include <utility>
 
 #include "core/base/call_options.h"
 #include "core/device/gpu_stream.h"
@@ -30,6 +31,10 @@ Status WaitInPlugin(const GpuWait& wait, std::string_view what, Call call) {
   stop.stop = [](void* user_data) {
     const auto& [of, name] = *static_cast<const Asked*>(user_data);
     if (of.options->cancellation != nullptr) (void)of.options->cancellation->PollNow();
+    if (of.failure != nullptr) {
+      Status failure = (*of.failure)();
+      if (!failure.ok()) return DevicePlugin::Given(std::move(failure));
+    }
     return DevicePlugin::Given(CheckCallOptions(*of.options, *of.clock, name));
   };
   return DevicePlugin::Taken(call(static_cast<const tutti_plugin_wait*>(&stop)));

@@ -10,6 +10,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/collective/communicator/nccl_devices.h"
 #include "core/device/gpu_memory.h"
 #include "core/strategy/device_values.h"
 #include "core/strategy/replica_context.h"
@@ -242,29 +243,57 @@ class HierarchicalCopy final : public PackedAllReduce {
   }
 };
 
-class WithoutNccl final : public PackedAllReduce {
+// By NCCL where every reduction goes from one GPU for each replica to the same GPUs; else as
+// without cross-device ops, of which the first one says why.
+class NcclAllReduceOps final : public PackedAllReduce {
  public:
-  explicit WithoutNccl(int64_t num_packs) : PackedAllReduce(num_packs) {}
+  explicit NcclAllReduceOps(int64_t num_packs) : PackedAllReduce(num_packs) {}
   std::string Describe() const override {
-    return Format("NcclAllReduce(num_packs={}), by AllReduce", num_packs());
+    return Format("NcclAllReduce(num_packs={})", num_packs());
   }
 
  protected:
   Result<std::vector<Ref<Value>>> ReduceImplementation(
       const CrossDeviceCall& call, ReduceOp op, bool batch,
       std::span<const Reduction> reductions) override {
+    std::vector<std::vector<Ref<Tensor>>> tensors;
+    Status can;
+    for (const Reduction& reduction : reductions) {
+      if (can.ok()) can = CheckCan(op, reduction);
+      tensors.push_back(reduction.tensors);
+    }
+    if (can.ok()) {
+      const GpuWait wait{&call.options, &call.strategy.environment().clock()};
+      TUTTI_ASSIGN_OR_RETURN(const auto folds,
+                             nccl_.AllReduce(op, tensors, num_packs(), wait));
+      std::vector<Ref<Value>> results;
+      for (const std::vector<Ref<Tensor>>& each : folds) results.push_back(PlacedOnEach(each));
+      return results;
+    }
     if (!told_.exchange(true)) {
       call.strategy.environment().log().Warning(
-          Format("NcclAllReduce: {} of strategy {} goes through {}, and so does what follows: the "
-                 "plugin for NCCL is not there",
+          Format("NcclAllReduce: {} of strategy {} goes through {}, to the same results, and so "
+                 "does what NCCL cannot do later: {}",
                  call.what, call.strategy.name(),
                  call.strategy.has_gpus() ? "copies between devices and kernels of the CUDA plugin"
-                                          : "the CPU all-reduce"));
+                                          : "the CPU all-reduce",
+                 can.message()));
     }
     return PackedAllReduce::ReduceImplementation(call, op, batch, reductions);
   }
 
  private:
+  static Status CheckCan(ReduceOp op, const Reduction& reduction) {
+    bool in_place = reduction.tensors.size() == reduction.devices.size();
+    for (size_t i = 0; in_place && i < reduction.tensors.size(); ++i) {
+      in_place = reduction.tensors[i]->device() == reduction.devices[i]->id();
+    }
+    TUTTI_RETURN_IF_ERROR(NcclDevices::CheckCan(op, reduction.tensors));
+    if (in_place) return OkStatus();
+    return FailedPrecondition("it is no all_reduce: its results go to other devices");
+  }
+
+  NcclDevices nccl_;
   std::atomic<bool> told_{false};
 };
 
@@ -296,7 +325,7 @@ Result<Ref<CrossDeviceOps>> MakeHierarchicalCopyAllReduce(int64_t num_packs) {
 
 Result<Ref<CrossDeviceOps>> MakeNcclAllReduce(int64_t num_packs) {
   TUTTI_RETURN_IF_ERROR(CheckPacks(num_packs, "NcclAllReduce"));
-  return Ref<CrossDeviceOps>(MakeRef<WithoutNccl>(num_packs));
+  return Ref<CrossDeviceOps>(MakeRef<NcclAllReduceOps>(num_packs));
 }
 
 }  // namespace tutti

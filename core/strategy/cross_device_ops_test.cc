@@ -210,7 +210,7 @@ TEST_F(CrossDeviceOpsTest, NcclWithoutItsPluginFallsBackWithOneWarning) {
     EXPECT_EQ(Text(strategy->Reduce(ReduceOp::kSum, *value, std::nullopt, {}).value()), "3");
   }
   EXPECT_THAT(lines->warnings, ElementsAre(testing::AllOf(HasSubstr("NcclAllReduce"),
-                                                          HasSubstr("plugin for NCCL"))));
+                                                          HasSubstr("NCCL reduces between GPUs"))));
   ASSERT_TRUE(environment_->log().SetSink(nullptr).ok());
 }
 

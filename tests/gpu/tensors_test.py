@@ -102,7 +102,6 @@ class TensorsTest(unittest.TestCase):
                     lambda: list(tutti.data.Dataset.range(1).map(lambda x: there)),
                     lambda: list(tutti.data.Dataset.from_tensors(self.numbers).padded_batch(
                         1, padding_values=there.reshape(6).slice(0, 1).reshape([]))),
-                    lambda: tutti.Communicator.create_local(1)[0].all_reduce_many([there]),
                     lambda: tutti.debugging.assert_equal(there, there),
                     lambda: strategy.run(lambda: tutti.distribute.get_replica_context()
                                          .all_reduce("sum", there)),

@@ -56,6 +56,43 @@ func TestGPUTensorsGoThereAndComeBack(t *testing.T) {
 	}
 }
 
+func TestGPUTensorsAreReducedWhereTheyLie(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	ctx := context.Background()
+	ranks := must[[]*Communicator](t)(r.NewLocalCommunicators(2, "gpus"))
+	tensors := make([]*Tensor, 2)
+	for rank, device := range []string{"GPU:0", "GPU:1"} {
+		here := must[*Tensor](t)(TensorIn(r, []float32{1, 2, float32(rank), 4}))
+		tensors[rank] = must[*Tensor](t)(r.CopyToDevice(ctx, here, MemoryOptions{Device: device}))
+	}
+	errs := make(chan error, 2)
+	gathered := make([]*Tensor, 2)
+	for rank := range ranks {
+		go func(rank int) {
+			err := ranks[rank].AllReduce(ctx, Sum, tensors[rank], tensors[rank])
+			if err == nil {
+				gathered[rank], err = ranks[rank].AllGather(ctx, tensors[rank])
+			}
+			errs <- err
+		}(rank)
+	}
+	for range ranks {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	expected := must[*Tensor](t)(TensorIn(r, []float32{2, 4, 1, 8, 2, 4, 1, 8}))
+	for rank, tensor := range gathered {
+		if tensor.CudaDevice() != rank || !tensor.Equal(expected) {
+			t.Fatal(rank, tensor)
+		}
+	}
+	host := must[*Tensor](t)(r.CopyToDevice(ctx, tensors[0], MemoryOptions{Pinned: true}))
+	saysWrong(t, ranks[0].AllReduce(ctx, Sum, tensors[0], host), ErrInvalidArgument,
+		"the tensors of a rank's call lie on one device")
+}
+
 func TestGPUsArePresentedAsLogicalOnesThatCountTheirMemory(t *testing.T) {
 	r := twoGPUs(t)
 	defer r.Shutdown(context.Background())

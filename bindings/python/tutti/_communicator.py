@@ -40,6 +40,8 @@ def _like(value: Any, out: Any) -> Tuple[Any, Any]:
         return literals_as("the value under `out`", value, getattr(out, "dtype", None)), out
     if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
         tensor = value if isinstance(value, Tensor) else Tensor(value)
+        if not tensor.is_on_host:
+            return tensor, Tensor.empty(tensor.shape, tensor.dtype, device=tensor.device)
         if tensor.dtype is bfloat16:  # NumPy has none: the result is a Tensor, too
             return tensor, Tensor.empty(tensor.shape, bfloat16)
         return tensor, np.empty(tensor.shape, tensor.dtype)
@@ -61,7 +63,9 @@ class Communicator(_arguments.NamesNearest):
     (int32, float32) or with that of `out`; of the same dtype and shape on all ranks unless it is
     said otherwise. out: the array that is written, which may be `value` where it
     has its shape (in place); None: a new one. op: a ReduceOp or its name; float16 and bfloat16
-    accumulate in float32. root: the rank that gives or gets. options, also as experimental_hints:
+    accumulate in float32. Tensors on GPUs, on all ranks of a call or on none, give tensors on the
+    same GPU; NumPy's arrays are of the host. root: the rank that gives or gets. options, also as
+    experimental_hints:
     tutti.distribute.experimental.CommunicationOptions, whose timeout_seconds counts where there is
     no timeout.
 
@@ -241,6 +245,10 @@ class Communicator(_arguments.NamesNearest):
         """The value, and room for one rank's rows of it."""
         if out is not None:
             return _like(value, out)
+        if isinstance(value, Tensor) and not value.is_on_host:
+            shares = [n // self.size for n in value.shape[:1]]
+            return value, Tensor.empty(shares + list(value.shape[1:]), value.dtype,
+                                       device=value.device)
         value = _native._array_of(value, False)
         rows = tuple(n // self.size for n in value.shape[:1])
         return value, np.empty(rows + value.shape[1:], _own_byte_order(value.dtype))

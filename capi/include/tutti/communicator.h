@@ -11,6 +11,14 @@
  * overlap nothing. A bytes tensor cannot be written in place: only all_gather and gather, which
  * make a new one, take it.
  *
+ * Tensors may lie on GPUs: those of one call on one GPU of the rank's, on all ranks or on none
+ * (INVALID_ARGUMENT on all of them otherwise); new tensors lie there, too. Ranks of one process
+ * reach each other's GPUs, with the bits that the host's tensors have, and the work goes on in the
+ * order of the tensors' streams when a call returns. Ranks of several processes go by NCCL where
+ * all of them have it, which the first such call finds out for the epoch; folds are in NCCL's order
+ * then. Everything else goes through pinned memory of the host, with one warning that says why, and
+ * send and receive always do.
+ *
  * Functions that end in _async return at once with a future. Their calls run on a thread of the
  * communicator's own, or on that of who waits for one of them without a limit, one after the other
  * in the order of issue, and count among the calls of the rank; a call without _async takes its

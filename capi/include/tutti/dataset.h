@@ -229,8 +229,7 @@ typedef struct tutti_sample_from_datasets_options {
  * their elements must be compatible (INVALID_ARGUMENT), and the spec is the most specific one that
  * all fit. `weights` is a vector of a finite number of 0 or more for each dataset, not all 0; a
  * dataset of weight 0 is never drawn. `seed` NULL: the runtime's random seed, or a fresh one. The
- * order that a seed gives is a promise of compatibility. `runtime` is that of the datasets, or
- * NULL.
+ * order that a seed gives is a promise of compatibility. `runtime` is the datasets' own, or NULL.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_sample_from_datasets(
     tutti_runtime *runtime, const tutti_value *datasets, const int64_t *seed,

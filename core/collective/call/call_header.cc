@@ -22,12 +22,26 @@ bool SameSignature(const CallHeader& a, const CallHeader& b, size_t i) {
 // The difference between two headers that are not the same call, as seen by `rank`.
 Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader& other,
                           int64_t peer, int64_t sequence) {
-  const char* name = CollectiveOpName(mine.op);
-  if (mine.op != other.op) {
+  const char* name = CollectiveOpName(mine.named_op());
+  if (mine.named_op() != other.named_op()) {
     return InvalidArgument(
         "rank {}: call #{} is {}, rank {} called {}; all ranks must make the same calls in the "
         "same order",
-        rank, sequence, name, peer, CollectiveOpName(other.op));
+        rank, sequence, name, peer, CollectiveOpName(other.named_op()));
+  }
+  const bool on_gpus = mine.gpu_op != CollectiveOp::kNone;
+  if (on_gpus != (other.gpu_op != CollectiveOp::kNone)) {
+    return InvalidArgument(
+        "rank {}: {} #{} got tensors on {}, rank {} on {}; let the tensors of a call lie on GPUs "
+        "on all ranks, or on the host on all (copy_to)",
+        rank, name, sequence, on_gpus ? "a GPU" : "the host", peer, on_gpus ? "the host" : "a GPU");
+  }
+  if (mine.op != other.op && mine.hints == other.hints) {
+    return InvalidArgument(
+        "rank {}: {} #{} goes to its peers as {}, that of rank {} as {}; what is "
+        "called decides how GPUs reach each other: pass the same dtypes, reduction and "
+        "communication options on all ranks",
+        rank, name, sequence, CollectiveOpName(mine.op), peer, CollectiveOpName(other.op));
   }
   if (mine.reduction != other.reduction) {
     return InvalidArgument(
@@ -128,8 +142,9 @@ std::string TensorSignature::ToString() const {
 }
 
 bool SameCall(const CallHeader& a, const CallHeader& b) {
-  if (a.op != b.op || a.num_tensors != b.num_tensors || a.reduction != b.reduction ||
-      a.root != b.root || a.axis != b.axis || a.uneven != b.uneven || a.hints != b.hints) {
+  if (a.op != b.op || a.gpu_op != b.gpu_op || a.num_tensors != b.num_tensors ||
+      a.reduction != b.reduction || a.root != b.root || a.axis != b.axis ||
+      a.uneven != b.uneven || a.hints != b.hints) {
     return false;
   }
   for (size_t i = 0; i < a.num_tensors; ++i) {
@@ -154,7 +169,8 @@ Status CheckSameCall(std::span<const CallHeader* const> headers, const CallLabel
     const int64_t first = label.NameOf(0);
     Status status =
         DescribeDifference(*headers[rank], name, *headers[0], first, label.sequence);
-    return WithCallDetails(std::move(status), name, headers[rank]->op, label).With("peer", first);
+    return WithCallDetails(std::move(status), name, headers[rank]->named_op(), label)
+        .With("peer", first);
   }
   return OkStatus();
 }

@@ -63,10 +63,14 @@ struct CallHeader {
   // many rows go where (its axis is 0).
   bool uneven = false;
   CommunicationHints hints;  // an algorithm may be chosen by them
+  // Of tensors that lie on GPUs, on all ranks of the call: what is called; kNone for tensors of the
+  // host. It is another one than `op` where only headers are exchanged (gpu_agreement.h).
+  CollectiveOp gpu_op = CollectiveOp::kNone;
   size_t num_tensors = 0;
   TensorSignature first;              // of one tensor or more
   std::vector<TensorSignature> rest;  // of the others; num_tensors - 1 of them count
 
+  CollectiveOp named_op() const { return gpu_op != CollectiveOp::kNone ? gpu_op : op; }
   const TensorSignature& tensor(size_t i) const { return i == 0 ? first : rest[i - 1]; }
 };
 

@@ -18,9 +18,10 @@ constexpr size_t kMaxTextBytes = 512;
 constexpr size_t kMaxCauses = 2;
 // A signature takes two bytes or more, which bounds what a header can claim to hold.
 constexpr size_t kLeastSignatureBytes = 2;
-// Flags of a header. Hints follow them where there are any.
+// Flags of a header. Hints follow them where there are any, and what is called on GPUs.
 constexpr int kUnevenFlag = 1;
 constexpr int kHintedFlag = 2;
+constexpr int kOnGpusFlag = 4;
 
 enum class DetailKind : uint8_t { kInteger = 0, kDouble = 1, kText = 2 };
 
@@ -82,11 +83,14 @@ void AppendCallHeader(const CallHeader& header, std::string* out) {
   writer.Put(header.root);
   writer.Put(header.axis);
   const bool hinted = header.hints.any();
-  writer.Put(static_cast<uint8_t>((header.uneven ? kUnevenFlag : 0) | (hinted ? kHintedFlag : 0)));
+  const bool on_gpus = header.gpu_op != CollectiveOp::kNone;
+  writer.Put(static_cast<uint8_t>((header.uneven ? kUnevenFlag : 0) | (hinted ? kHintedFlag : 0) |
+                                  (on_gpus ? kOnGpusFlag : 0)));
   if (hinted) {
     writer.Put(static_cast<uint8_t>(header.hints.implementation));
     writer.Put(header.hints.bytes_per_pack);
   }
+  if (on_gpus) writer.Put(static_cast<uint8_t>(header.gpu_op));
   writer.Put(static_cast<uint32_t>(header.num_tensors));
   for (size_t i = 0; i < header.num_tensors; ++i) AppendSignature(header.tensor(i), &writer);
 }
@@ -110,10 +114,16 @@ Result<CallHeader> ParseCallHeader(std::string_view bytes) {
                       header.hints.bytes_per_pack);
     }
   }
+  if ((flags & kOnGpusFlag) != 0) {
+    header.gpu_op = static_cast<CollectiveOp>(reader.Take<uint8_t>());
+    if (header.gpu_op <= CollectiveOp::kNone || header.gpu_op > kLastCollectiveOp) {
+      return DataLoss("a call of operation {} on GPUs", static_cast<int>(header.gpu_op));
+    }
+  }
   header.num_tensors = reader.Take<uint32_t>();
   if (header.op <= CollectiveOp::kNone || header.op > kLastCollectiveOp ||
       header.reduction < ReduceOp::kSum || header.reduction > kLastReduceOp ||
-      (flags & ~(kUnevenFlag | kHintedFlag)) != 0) {
+      (flags & ~(kUnevenFlag | kHintedFlag | kOnGpusFlag)) != 0) {
     return DataLoss("a call of operation {}, reduction {} and flags {}",
                     static_cast<int>(header.op), static_cast<int>(header.reduction), flags);
   }

@@ -42,6 +42,13 @@ TEST(CallHeaderWireTest, AHeaderComesBackAsItWas) {
   AppendCallHeader(hinted, &bytes);
   EXPECT_TRUE(SameCall(ParseCallHeader(bytes).value(), hinted));
   EXPECT_FALSE(SameCall(hinted, Example()));
+
+  CallHeader on_gpus = hinted;
+  on_gpus.gpu_op = CollectiveOp::kAllReduce;
+  bytes.clear();
+  AppendCallHeader(on_gpus, &bytes);
+  EXPECT_TRUE(SameCall(ParseCallHeader(bytes).value(), on_gpus));
+  EXPECT_FALSE(SameCall(on_gpus, hinted));
 }
 
 TEST(CallHeaderWireTest, ATruncatedHeaderIsDataLoss) {

@@ -63,6 +63,7 @@ int64_t HashOfCall(const CallHeader& header) {
     hash = Mix(hash, static_cast<uint64_t>(header.hints.implementation));
     hash = Mix(hash, static_cast<uint64_t>(header.hints.bytes_per_pack));
   }
+  if (header.gpu_op != CollectiveOp::kNone) hash = Mix(hash, 1000);
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& tensor = header.tensor(i);
     hash = Mix(hash, static_cast<uint64_t>(tensor.dtype));

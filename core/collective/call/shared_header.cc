@@ -1,7 +1,8 @@
 // Numbers lie in groups of 7 bits, lowest first; the highest bit says that more follow:
 //
-//   reduction | root | axis << 2 | hinted << 1 | uneven | number of tensors | tensor...
-//   where hinted, behind these: implementation | bytes per pack
+//   reduction | root | axis << 3 | on GPUs << 2 | hinted << 1 | uneven | number of tensors |
+//   tensor...
+//   where hinted, behind these: implementation | bytes per pack; on GPUs: what is called there
 //   tensor: dtype | rank | dim...
 
 #include "core/collective/call/shared_header.h"
@@ -22,6 +23,8 @@ constexpr size_t kFewBytes = 160;
 // Flags beside the axis.
 constexpr int64_t kUnevenBit = 1;
 constexpr int64_t kHintedBit = 2;
+constexpr int64_t kOnGpusBit = 4;
+constexpr int kAxisShift = 3;
 
 std::byte* PutNumber(uint64_t number, std::byte* at) {
   for (; number >= 0x80; number >>= 7) *at++ = static_cast<std::byte>(number | 0x80);
@@ -70,7 +73,7 @@ bool ReadSignature(NumberReader& reader, TensorSignature* signature) {
 
 void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes) {
   // Room for all first: every small call comes through here.
-  size_t most = 6;
+  size_t most = 7;
   for (size_t i = 0; i < header.num_tensors; ++i) most += 2 + header.tensor(i).dims.size();
   most *= kMostNumberBytes;
   std::byte few[kFewBytes];
@@ -80,12 +83,15 @@ void EncodeSharedHeader(const CallHeader& header, std::vector<std::byte>* bytes)
   at = PutNumber(static_cast<uint64_t>(header.reduction), at);
   at = PutNumber(static_cast<uint64_t>(header.root), at);
   const bool hinted = header.hints.any();
-  const int64_t flags = (hinted ? kHintedBit : 0) | (header.uneven ? kUnevenBit : 0);
-  at = PutNumber(static_cast<uint64_t>(header.axis << 2 | flags), at);
+  const bool on_gpus = header.gpu_op != CollectiveOp::kNone;
+  const int64_t flags = (on_gpus ? kOnGpusBit : 0) | (hinted ? kHintedBit : 0) |
+                        (header.uneven ? kUnevenBit : 0);
+  at = PutNumber(static_cast<uint64_t>(header.axis << kAxisShift | flags), at);
   if (hinted) {
     at = PutNumber(static_cast<uint64_t>(header.hints.implementation), at);
     at = PutNumber(static_cast<uint64_t>(header.hints.bytes_per_pack), at);
   }
+  if (on_gpus) at = PutNumber(static_cast<uint64_t>(header.gpu_op), at);
   at = PutNumber(header.num_tensors, at);
   for (size_t i = 0; i < header.num_tensors; ++i) {
     const TensorSignature& signature = header.tensor(i);
@@ -111,20 +117,26 @@ Result<CallHeader> DecodeSharedHeader(CollectiveOp op, std::span<const std::byte
   int64_t reduction = 0;
   int64_t axis_and_flags = 0;
   int64_t implementation = 0;
+  int64_t gpu_op = 0;
   int64_t num_tensors = 0;
   bool good = reader.Read(static_cast<int64_t>(kLastReduceOp), &reduction) &&
               reader.Read(INT64_MAX, &header.root) &&
-              reader.Read(static_cast<int64_t>(Shape::kMaxRank) << 2 | kHintedBit | kUnevenBit,
+              reader.Read(static_cast<int64_t>(Shape::kMaxRank) << kAxisShift | kOnGpusBit |
+                              kHintedBit | kUnevenBit,
                           &axis_and_flags);
   if (good && (axis_and_flags & kHintedBit) != 0) {
     good = reader.Read(static_cast<int64_t>(kLastCommunicationImplementation), &implementation) &&
            reader.Read(INT64_MAX, &header.hints.bytes_per_pack);
   }
+  if (good && (axis_and_flags & kOnGpusBit) != 0) {
+    good = reader.Read(static_cast<int64_t>(kLastCollectiveOp), &gpu_op) && gpu_op != 0;
+  }
   good = good && reader.Read(INT64_MAX, &num_tensors);
   header.reduction = static_cast<ReduceOp>(reduction);
-  header.axis = axis_and_flags >> 2;
+  header.axis = axis_and_flags >> kAxisShift;
   header.uneven = (axis_and_flags & kUnevenBit) != 0;
   header.hints.implementation = static_cast<CommunicationImplementation>(implementation);
+  header.gpu_op = static_cast<CollectiveOp>(gpu_op);
   while (good && header.num_tensors < static_cast<size_t>(num_tensors)) {
     TensorSignature signature;
     if (!ReadSignature(reader, &signature)) {

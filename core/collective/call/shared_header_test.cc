@@ -37,8 +37,11 @@ TEST(SharedHeader, ComesBackAsItWas) {
   hinted.hints = {CommunicationImplementation::kRing, big};
   hinted.axis = 7;
   hinted.uneven = true;
+  CallHeader on_gpus = hinted;
+  on_gpus.gpu_op = CollectiveOp::kBroadcast;
   const CallHeader headers[] = {
       hinted,
+      on_gpus,
       AllReduceOf({}),
       AllReduceOf({{DType::kFloat32, {2}}}),
       AllReduceOf({{DType::kFloat32, {2, 3, 0, 127, 128, 1'000'000, 5, 6}},

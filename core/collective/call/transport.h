@@ -22,6 +22,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/collective/call/call_header.h"
+#include "core/device/gpu_communicator.h"
 #include "core/tensor/tensor.h"
 
 namespace tutti {
@@ -48,6 +49,13 @@ struct CollectiveMemory {
   void* output = nullptr;
 };
 
+// A tensor of a call that lies on a GPU, for transports that take those (TakesGpuTensors): whole
+// where the table above has the whole, and either may be null.
+struct GpuMemoryOfCall {
+  const Tensor* input = nullptr;
+  Tensor* output = nullptr;
+};
+
 // How many kinds of calls a communicator knows again at a time: CollectiveCall::known_as.
 inline constexpr size_t kKnownCallPlaces = 16;
 
@@ -61,6 +69,9 @@ struct CollectiveCall {
   int64_t peer = -1;                         // send, receive: the other rank
   std::span<const int64_t> send_rows;        // all_to_all, uneven: rows of the input for each rank
   const Tensor* gather_input = nullptr;      // all_gather (uneven), gather; may be strided
+  // In place of all those, where tensors lie on GPUs and the transport takes them: as the caller
+  // gave them, strided, overlapping or in place.
+  std::span<const GpuMemoryOfCall> on_gpu;
   // New tensors of the call are charged to it: how large they get, peers say. Null: to none.
   MemoryAccount* account = nullptr;
   // All_reduces of one tensor whose headers are equal may have a number in common, so that the
@@ -141,6 +152,13 @@ class Transport {
   virtual const char* WhyNoRing(CollectiveOp /*op*/) const {
     return "ranks that reach each other's memory pass nothing on";
   }
+  // Whether a call of `op` whose tensors lie on GPUs, as `tensor` does, comes with them
+  // (CollectiveCall::on_gpu) rather than with memory of the host. The same on all ranks.
+  virtual bool TakesGpuTensors(CollectiveOp /*op*/, const Tensor& /*tensor*/) { return false; }
+  // Whether all folds have to go in the order of the ranks, whatever the GPUs could do faster.
+  virtual bool is_reproducible() const { return false; }
+  // What communicators between GPUs are told of the job; the same on all ranks.
+  virtual GpuCollectivesSettings gpu_settings() const { return {}; }
   // Whether Execute itself records that a known call begins (RecordKnownCall). It can do so when
   // this rank has said that it has arrived, and before it waits for the others, where it costs
   // nothing.

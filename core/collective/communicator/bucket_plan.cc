@@ -14,6 +14,7 @@
 #include "core/collective/call/observed_names.h"
 #include "core/collective/communicator/call_arguments.h"
 #include "core/collective/communicator/future.h"
+#include "core/device/gpu_memory.h"
 
 namespace tutti {
 namespace {
@@ -28,7 +29,7 @@ Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op,
     Status status = CheckGiven(tensors[i], "tensor");
     if (status.ok()) status = CheckReducible(op, tensors[i]->dtype());
     if (status.ok()) status = CheckWritable(*tensors[i], "tensor");
-    if (status.ok() && tensors[i]->byte_size() > 0 && !seen.insert(tensors[i]->data()).second) {
+    if (status.ok() && tensors[i]->byte_size() > 0 && !seen.insert(tensors[i]->address()).second) {
       status = InvalidArgument("it is in the plan twice; each gradient is reduced once");
     }
     if (!status.ok()) {
@@ -40,7 +41,8 @@ Status CheckTensors(std::span<Tensor* const> tensors, ReduceOp op,
   return OkStatus();
 }
 
-// Views of one tensor of the communicator, like those given, in their order.
+// Views of one tensor of the communicator, like those given, in their order; on GPUs, tensors of
+// their own where those like them lie.
 Result<std::vector<Ref<Tensor>>> MakeSideBySide(Communicator& communicator,
                                                 std::span<const Tensor* const> like, ReduceOp op) {
   int64_t bytes = 0;
@@ -51,6 +53,7 @@ Result<std::vector<Ref<Tensor>>> MakeSideBySide(Communicator& communicator,
     const size_t rounded =
         status.ok() ? (like[i]->byte_size() + kBufferAlignment - 1) & ~(kBufferAlignment - 1) : 0;
     begins.push_back(bytes);
+    if (status.ok() && !like[i]->device().is_cpu()) continue;
     // A tensor whose strides are 0 may have more elements than any memory.
     if (status.ok() && __builtin_add_overflow(bytes, rounded, &bytes)) {
       status = ResourceExhausted("it and those before it are more than there are addresses");
@@ -64,6 +67,12 @@ Result<std::vector<Ref<Tensor>>> MakeSideBySide(Communicator& communicator,
   std::vector<Ref<Tensor>> tensors;
   auto* const data = static_cast<std::byte*>((*whole)->mutable_data());
   for (size_t i = 0; i < like.size(); ++i) {
+    if (const GpuStream* const stream = StreamOf(*like[i])) {
+      TUTTI_ASSIGN_OR_RETURN(
+          tensors.emplace_back(),
+          MakeRef<GpuMemory>(stream->place())->Create(like[i]->dtype(), like[i]->shape(), true));
+      continue;
+    }
     tensors.push_back(Tensor::View(data + begins[i], like[i]->dtype(), like[i]->shape(), {}, false,
                                    *whole, like[i]->device()));
   }

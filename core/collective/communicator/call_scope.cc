@@ -104,17 +104,15 @@ void Communicator::CallScope::MakeCall() {
   call.options = *options_;
   if (peer_ >= 0 || !options_->hints.any()) return;
   call.header.hints = options_->hints;
-  if (options_->hints.implementation != CommunicationImplementation::kAuto) {
-    self_->TellOfImplementation(call.header);
-  }
 }
 
-void Communicator::TellOfImplementation(const CallHeader& header) {
+void Communicator::TellOfImplementation(const CallHeader& header, std::string_view why_no_nccl) {
   const CommunicationImplementation asked = header.hints.implementation;
-  const char* why_no_ring = "";
+  std::string_view why = why_no_nccl;
   if (asked == CommunicationImplementation::kRing) {
-    why_no_ring = size_ == 1 ? nullptr : transport_->WhyNoRing(header.op);
+    const char* const why_no_ring = size_ == 1 ? nullptr : transport_->WhyNoRing(header.op);
     if (why_no_ring == nullptr) return;
+    why = why_no_ring;
   }
   // Ranks of one process share its log.
   if (rank_ != 0 && transport_->name() == std::string_view("in_process")) return;
@@ -122,11 +120,21 @@ void Communicator::TellOfImplementation(const CallHeader& header) {
   if ((told_of_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   environment().log().Warning(OtherwiseThanAsked(
       Format("communicator {}, rank {}: {}", group_name_, rank_, CollectiveOpName(header.op)),
-      asked, why_no_ring));
+      asked, why));
 }
 
 Status Communicator::CallScope::Run(int64_t bytes) {
   CollectiveCall& call = this->call();
+  if (is_direct()) {
+    call.memory = {};
+    call.gather_input = nullptr;
+    call.on_gpu = on_gpu_;
+  }
+  if (exchanged_ && route_ != GpuRoute::kNccl) NextSequence();
+  if (call.header.hints.implementation != CommunicationImplementation::kAuto &&
+      route_ != GpuRoute::kNccl) {
+    self_->TellOfImplementation(call.header, WhyNoNccl());
+  }
   const bool observed = TensorsAreObserved();
   call.checks_fold = observed && NumericsAreChecked() && self_->transport_->ChecksFold(call);
   if (observed) [[unlikely]] {
@@ -135,7 +143,7 @@ Status Communicator::CallScope::Run(int64_t bytes) {
   }
   if (PlacementsAreLogged()) [[unlikely]] LogPlacementOf(call);
   RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
-  Status status = self_->transport_->Execute(&call);
+  Status status = route_ == GpuRoute::kNccl ? RunByNccl() : self_->transport_->Execute(&call);
   if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);
   return End(call, std::move(status));
 }

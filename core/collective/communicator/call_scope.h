@@ -4,14 +4,20 @@
 #ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_CALL_SCOPE_H_
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_CALL_SCOPE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/base/call_options.h"
 #include "core/base/status.h"
 #include "core/collective/call/transport.h"
+#include "core/collective/communicator/call_arguments.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/known_calls.h"
+#include "core/device/gpu_stream.h"
 
 namespace tutti {
 
@@ -38,6 +44,24 @@ class Communicator::CallScope {
     if (!call_) MakeCall();
     return *call_;
   }
+  // As Stage of call_arguments.h, of one tensor of the call after the other, wherever they lie.
+  // Those on GPUs, all on one, go to the peers as they are, or through pinned memory: then
+  // this waits for the work that makes an input.
+  Status Stage(const Tensor* input, Tensor* output, std::optional<ptrdiff_t> in_place,
+               CollectiveMemory* memory, Staging* staging);
+  // What a call folds, of each of its tensors; before they are staged.
+  void WillReduce(ReduceOp op, DType dtype);
+  // After the call: what was staged goes where it is wanted.
+  Status Unstage(const Staging& staging, Tensor* output);
+  // The same of the input of a call that joins inputs, which may be strided and of byte strings.
+  Status StageGathered(const Tensor& input, Staging* staging);
+  // The new tensor of the call, on the GPU of the tensors that it was staged with.
+  Status TakeGathered(Ref<Tensor>* output);
+  // Whether the tensors themselves go to whom executes the call, which needs nothing of what Stage
+  // has filled in.
+  bool is_direct() const { return !on_gpu_.empty(); }
+  bool is_on_gpu() const { return gpu_ != nullptr; }
+
   // Runs the call, whose header is complete, with the peers.
   Status Run(int64_t bytes);
   // The same of one that is like an earlier one.
@@ -54,6 +78,20 @@ class Communicator::CallScope {
   void MakeCall();
   // What is observed of a call (tensor/tensor_observer.h): the tensors that this rank brings, and
   // those that a fold gives.
+  // That a tensor lies where the others of the call do.
+  Status Place(const Tensor& tensor);
+  GpuWait WaitForGpu();
+  // How tensors on GPUs reach the other ranks; the same on all of them.
+  enum class GpuRoute { kUndecided, kStaged, kDirect, kNccl };
+  Status ChooseRoute();
+  std::string WhyNoNccl() const;
+  Status RunByNccl();
+  // A call of the ranks in this one's place, as long as it has not run: see GpuRanks.
+  Result<std::vector<std::string>> Exchange(std::string mine);
+  // Behind an exchange: a number of its own for what goes to the peers next.
+  void NextSequence();
+  void TellOfStaging() const;
+  Result<Ref<Tensor>> CreatePinned(const Tensor& like);
   Status ObserveInputs(const CollectiveCall& call) const;
   Status ObserveResults(const CollectiveCall& call) const;
   void LogPlacementOf(const CollectiveCall& call) const;
@@ -69,6 +107,13 @@ class Communicator::CallScope {
   bool ended_ = false;
   bool queued_ = false;  // it is a queued one, whose turn it is
   std::optional<CollectiveCall> call_;
+  Ref<const Tensor> placed_;            // the first of its tensors
+  const GpuStream* gpu_ = nullptr;      // that one's, where it lies on a GPU
+  GpuRoute route_ = GpuRoute::kUndecided;
+  bool nccl_reduces_ = true;
+  bool exchanged_ = false;
+  std::vector<GpuMemoryOfCall> on_gpu_;  // of all routes but by the host
+  std::function<Status()> failure_;
 };
 
 }  // namespace tutti

@@ -39,10 +39,10 @@ struct CommunicationOptions : CommunicationHints {
 };
 
 // The warning that `asked`, which is not kAuto, is not what is done: `who` asks for it, "worker 1",
-// and `why_no_ring` says of kRing why it is not. Hints are no errors: a program that asks for NCCL
-// should run where there is none, on a laptop, in a test.
+// and `why` says of kRing and kNccl why it is not (kNccl: "" where all is on the host). Hints are
+// no errors: a program that asks for NCCL should run where there is none, on a laptop, in a test.
 std::string OtherwiseThanAsked(std::string_view who, CommunicationImplementation asked,
-                               std::string_view why_no_ring);
+                               std::string_view why);
 
 }  // namespace tutti
 

@@ -11,6 +11,7 @@
 #include "core/collective/call/transport.h"
 #include "core/collective/communicator/call_scope.h"
 #include "core/collective/communicator/future.h"
+#include "core/collective/communicator/gpu_ranks.h"
 #include "core/collective/communicator/known_calls.h"
 
 namespace tutti {
@@ -138,6 +139,7 @@ Status Communicator::OnClose(const CallOptions& options) {
   }
   transport_->Leave(Unavailable("it has left (closed)"));
   if (in_call) TUTTI_RETURN_IF_ERROR(calls_->AwaitIdle(options, closable_name()));
+  gpu_ranks_.reset();
   calls_->Stop();
   return worker_.Join(options);
 }

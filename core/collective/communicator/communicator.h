@@ -17,6 +17,9 @@
 // Results are bit-identical on all ranks and from run to run: operands fold in rank order, element
 // by element, by the rules of tensor/reduce.h.
 //
+// Tensors may lie on GPUs: those of a call on one of the rank's, on all ranks or on none (transfers
+// aside); which way they go then, gpu_call.cc says. Folds by NCCL are in its order.
+//
 // The first error ends the epoch, reaches every rank at once and is what every later call of every
 // rank fails with: a mismatch or a bad argument, a deadline (naming who is missing and their last
 // calls), a cancellation, an abort, a peer that left. It takes new communicators to go on
@@ -70,6 +73,7 @@ namespace tutti {
 class Cluster;
 class Environment;
 class Future;
+class GpuRanks;
 class KnownCalls;
 struct Pack;
 class SelectorTable;
@@ -295,7 +299,7 @@ class Communicator final : public Closable {
                                  const CollectiveOptions& options,
                                  std::span<Tensor* const> outputs);
   // One warning for each implementation that the calls are not made by.
-  void TellOfImplementation(const CallHeader& header);
+  void TellOfImplementation(const CallHeader& header, std::string_view why_no_nccl);
   // An all_reduce that has begun.
   Status AllReduceIn(CallScope* begun, std::span<const Tensor* const> inputs, ReduceOp op,
                      std::span<Tensor* const> outputs);
@@ -321,6 +325,8 @@ class Communicator final : public Closable {
   const std::unique_ptr<KnownCalls> known_calls_;
   std::map<int64_t, int64_t> num_sent_;
   std::map<int64_t, int64_t> num_received_;
+  // Of the call that has its turn, too. Null until tensors lie on GPUs.
+  std::unique_ptr<GpuRanks> gpu_ranks_;
   std::atomic<bool> closing_{false};
   const Ref<Cancellation> until_closing_;  // thrown with it; no call's own
 

@@ -11,7 +11,6 @@
 #include "core/collective/communicator/call_scope.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/future.h"
-#include "core/tensor/copy.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -114,22 +113,19 @@ Status Communicator::Broadcast(int64_t root, const CollectiveOptions& options, T
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   Status status = CheckBroadcastArguments(root, rank_, size_, tensor);
   if (!status.ok()) return scope.Refuse(std::move(status));
-  Ref<Tensor> staged;
-  if (!tensor->is_contiguous()) {
-    Result<Ref<Tensor>> copy = tensor->Contiguous();
-    if (!copy.ok()) return scope.Refuse(std::move(copy).status());
-    staged = std::move(copy).value();
-  }
-  Tensor* used = staged ? staged.get() : tensor;
+  CollectiveMemory memory;
+  Staging staging;
+  status = rank_ == root ? scope.Stage(tensor, nullptr, std::nullopt, &memory, &staging)
+                         : scope.Stage(nullptr, tensor, std::nullopt, &memory, &staging);
+  if (!status.ok()) return scope.Refuse(std::move(status));
+  if (memory.input == nullptr) memory.input = memory.output;
   CallHeader& header = scope.call().header;
   header.root = root;
   header.num_tensors = 1;
   header.first = SignatureOf(*tensor);
-  const CollectiveMemory memory{used->data(), rank_ == root ? nullptr : used->mutable_data()};
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(tensor->byte_size())));
-  if (staged && rank_ != root) return CopyInto(*staged, tensor);
-  return OkStatus();
+  return scope.Unstage(staging, tensor);
 }
 
 Status Communicator::Scatter(const Tensor* input, int64_t root, const CollectiveOptions& options,
@@ -142,7 +138,7 @@ Status Communicator::Scatter(const Tensor* input, int64_t root, const Collective
   CollectiveMemory memory;
   Staging staging;
   const auto own_part = static_cast<ptrdiff_t>(output->byte_size()) * rank_;
-  Status status = Stage(input, output, own_part, &memory, &staging);
+  Status status = scope.Stage(input, output, own_part, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
   header.root = root;
@@ -150,7 +146,7 @@ Status Communicator::Scatter(const Tensor* input, int64_t root, const Collective
   header.first = std::move(whole).value();
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(output->byte_size()) * size_));
-  return Unstage(staging, output);
+  return scope.Unstage(staging, output);
 }
 
 Status Communicator::AllGather(const Tensor& input, size_t axis, const CollectiveOptions& options,
@@ -158,16 +154,17 @@ Status Communicator::AllGather(const Tensor& input, size_t axis, const Collectiv
   CallScope scope(this, CollectiveOp::kAllGather);
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   Status status = CheckAxis(input, axis);
+  Staging staging;
+  if (status.ok()) status = scope.StageGathered(input, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CollectiveCall& call = scope.call();
   call.header.axis = static_cast<int64_t>(axis);
   call.header.uneven = true;
   call.header.num_tensors = 1;
   call.header.first = SignatureOf(input);
-  call.gather_input = &input;
+  call.gather_input = staging.input ? staging.input.get() : &input;
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  *output = std::move(call.gathered);
-  return OkStatus();
+  return scope.TakeGathered(output);
 }
 
 Status Communicator::AllGatherInto(const Tensor& input, const CollectiveOptions& options,
@@ -179,7 +176,7 @@ Status Communicator::AllGatherInto(const Tensor& input, const CollectiveOptions&
   Status status = CheckAllGatherIntoArguments(input, size_, output);
   if (status.ok()) {
     const auto own_part = static_cast<ptrdiff_t>(input.byte_size()) * rank_;
-    status = Stage(&input, output, -own_part, &memory, &staging);
+    status = scope.Stage(&input, output, -own_part, &memory, &staging);
   }
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
@@ -187,7 +184,7 @@ Status Communicator::AllGatherInto(const Tensor& input, const CollectiveOptions&
   header.first = SignatureOf(input);
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  return Unstage(staging, output);
+  return scope.Unstage(staging, output);
 }
 
 Status Communicator::Gather(const Tensor& input, int64_t root, size_t axis,
@@ -198,6 +195,8 @@ Status Communicator::Gather(const Tensor& input, int64_t root, size_t axis,
   if (status.ok() && rank_ == root && output == nullptr) {
     status = InvalidArgument("the root has no place for the result; only the others may pass null");
   }
+  Staging staging;
+  if (status.ok()) status = scope.StageGathered(input, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CollectiveCall& call = scope.call();
   call.header.root = root;
@@ -205,10 +204,9 @@ Status Communicator::Gather(const Tensor& input, int64_t root, size_t axis,
   call.header.uneven = true;
   call.header.num_tensors = 1;
   call.header.first = SignatureOf(input);
-  call.gather_input = &input;
+  call.gather_input = staging.input ? staging.input.get() : &input;
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  if (rank_ == root) *output = std::move(call.gathered);
-  return OkStatus();
+  return rank_ == root ? scope.TakeGathered(output) : OkStatus();
 }
 
 Status Communicator::AllToAll(const Tensor& input, const CollectiveOptions& options,
@@ -218,14 +216,14 @@ Status Communicator::AllToAll(const Tensor& input, const CollectiveOptions& opti
   CollectiveMemory memory;
   Staging staging;
   Status status = CheckAllToAllArguments(input, size_, output);
-  if (status.ok()) status = Stage(&input, output, std::nullopt, &memory, &staging);
+  if (status.ok()) status = scope.Stage(&input, output, std::nullopt, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
   header.num_tensors = 1;
   header.first = SignatureOf(input);
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  return Unstage(staging, output);
+  return scope.Unstage(staging, output);
 }
 
 Status Communicator::AllToAllUneven(const Tensor& input, std::span<const int64_t> send_rows,
@@ -236,7 +234,7 @@ Status Communicator::AllToAllUneven(const Tensor& input, std::span<const int64_t
   CollectiveMemory memory;
   Staging staging;
   Status status = CheckSendRows(input, size_, send_rows);
-  if (status.ok()) status = Stage(&input, nullptr, std::nullopt, &memory, &staging);
+  if (status.ok()) status = scope.Stage(&input, nullptr, std::nullopt, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CollectiveCall& call = scope.call();
   call.header.uneven = true;
@@ -245,9 +243,8 @@ Status Communicator::AllToAllUneven(const Tensor& input, std::span<const int64_t
   call.memory = std::span<const CollectiveMemory>(&memory, 1);
   call.send_rows = send_rows;
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  *output = std::move(call.gathered);
   if (received_rows != nullptr) *received_rows = std::move(call.received_rows);
-  return OkStatus();
+  return scope.TakeGathered(output);
 }
 
 Result<Ref<Future>> Communicator::BroadcastAsync(int64_t root, const CollectiveOptions& options,

@@ -60,12 +60,16 @@ Status Communicator::AllReduce(const Tensor& input, ReduceOp op, const Collectiv
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   const bool hinted = options.hints.any();
   KnownCalls::Entry* const known =
-      output != nullptr && !hinted ? known_calls_->Find(input, op, *output) : nullptr;
+      output != nullptr && !hinted && input.device().is_cpu() && output->device().is_cpu()
+          ? known_calls_->Find(input, op, *output)
+          : nullptr;
   if (known != nullptr) return scope.RunKnown(known, input.data(), output->mutable_data());
   const Tensor* inputs[] = {&input};
   Tensor* outputs[] = {output};
   TUTTI_RETURN_IF_ERROR(AllReduceIn(&scope, inputs, op, outputs));
-  if (!hinted) known_calls_->Learn(flight_subject_, input, scope.call().header);
+  if (!hinted && !scope.is_on_gpu()) {
+    known_calls_->Learn(flight_subject_, input, scope.call().header);
+  }
   return OkStatus();
 }
 
@@ -103,12 +107,15 @@ Status Communicator::AllReduceIn(CallScope* begun, std::span<const Tensor* const
     Staging staging;
   };
   std::vector<Staged> staged;
+  for (const Tensor* const input : inputs) {
+    if (input != nullptr) scope.WillReduce(op, input->dtype());
+  }
 
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     Status status = CheckAllReduceArgument(inputs[i], op, outputs[i]);
     Staging staging;
-    if (status.ok()) status = Stage(inputs[i], outputs[i], 0, &memory[i], &staging);
+    if (status.ok()) status = scope.Stage(inputs[i], outputs[i], 0, &memory[i], &staging);
     if (!status.ok()) return scope.Refuse(OfTensor(i, count, std::move(status)));
     if (staging.input || staging.output) staged.push_back({i, std::move(staging)});
     (i == 0 ? header.first : header.rest[i - 1]) = SignatureOf(*inputs[i]);
@@ -117,7 +124,7 @@ Status Communicator::AllReduceIn(CallScope* begun, std::span<const Tensor* const
   scope.call().memory = memory;
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(bytes)));
   for (const Staged& each : staged) {
-    TUTTI_RETURN_IF_ERROR(Unstage(each.staging, outputs[each.tensor]));
+    TUTTI_RETURN_IF_ERROR(scope.Unstage(each.staging, outputs[each.tensor]));
   }
   return OkStatus();
 }
@@ -129,8 +136,9 @@ Status Communicator::Reduce(const Tensor& input, ReduceOp op, int64_t root,
   if (rank_ != root) output = nullptr;
   CollectiveMemory memory;
   Staging staging;
+  scope.WillReduce(op, input.dtype());
   Status status = CheckReduceArguments(input, op, root, rank_, size_, output);
-  if (status.ok()) status = Stage(&input, output, 0, &memory, &staging);
+  if (status.ok()) status = scope.Stage(&input, output, 0, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
   header.reduction = op;
@@ -139,7 +147,7 @@ Status Communicator::Reduce(const Tensor& input, ReduceOp op, int64_t root,
   header.first = SignatureOf(input);
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  return Unstage(staging, output);
+  return scope.Unstage(staging, output);
 }
 
 Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op,
@@ -148,10 +156,11 @@ Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op,
   TUTTI_RETURN_IF_ERROR(scope.Begin(options));
   CollectiveMemory memory;
   Staging staging;
+  scope.WillReduce(op, input.dtype());
   Status status = CheckReduceScatterArguments(input, op, size_, output);
   if (status.ok()) {
     const auto own_part = static_cast<ptrdiff_t>(output->byte_size()) * rank_;
-    status = Stage(&input, output, own_part, &memory, &staging);
+    status = scope.Stage(&input, output, own_part, &memory, &staging);
   }
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
@@ -160,7 +169,7 @@ Status Communicator::ReduceScatter(const Tensor& input, ReduceOp op,
   header.first = SignatureOf(input);
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(input.byte_size())));
-  return Unstage(staging, output);
+  return scope.Unstage(staging, output);
 }
 
 Result<Ref<Future>> Communicator::AllReduceAsync(const Tensor& input, ReduceOp op,

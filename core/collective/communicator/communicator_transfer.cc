@@ -45,7 +45,7 @@ Status Communicator::Send(const Tensor& tensor, int64_t to, const CollectiveOpti
   CollectiveMemory memory;
   Staging staging;
   Status status = CheckSendArguments(tensor, to, rank_, size_);
-  if (status.ok()) status = Stage(&tensor, nullptr, std::nullopt, &memory, &staging);
+  if (status.ok()) status = scope.Stage(&tensor, nullptr, std::nullopt, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
   header.num_tensors = 1;
@@ -60,14 +60,14 @@ Status Communicator::Receive(int64_t from, const CollectiveOptions& options, Ten
   CollectiveMemory memory;
   Staging staging;
   Status status = CheckReceiveArguments(from, rank_, size_, tensor);
-  if (status.ok()) status = Stage(nullptr, tensor, std::nullopt, &memory, &staging);
+  if (status.ok()) status = scope.Stage(nullptr, tensor, std::nullopt, &memory, &staging);
   if (!status.ok()) return scope.Refuse(std::move(status));
   CallHeader& header = scope.call().header;
   header.num_tensors = 1;
   header.first = SignatureOf(*tensor);
   scope.call().memory = std::span<const CollectiveMemory>(&memory, 1);
   TUTTI_RETURN_IF_ERROR(scope.Run(static_cast<int64_t>(tensor->byte_size())));
-  return Unstage(staging, tensor);
+  return scope.Unstage(staging, tensor);
 }
 
 Result<Ref<Future>> Communicator::SendAsync(const Tensor& tensor, int64_t to,

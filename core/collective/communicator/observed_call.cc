@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/collective/call/observed_names.h"
 #include "core/collective/communicator/call_scope.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/tensor_observer.h"
 
 namespace tutti {
@@ -44,8 +45,12 @@ void Communicator::CallScope::LogPlacementOf(const CollectiveCall& call) const {
              call.header.num_tensors == 0
                  ? std::string()
                  : Format(" of {}", call.header.tensor(0).ToString()));
-  LogPlacement(self_->environment().log(), what, "CPU:0",
-               Format("through {}, as its ranks reach each other", self_->transport_name()));
+  LogPlacement(self_->environment().log(), what,
+               placed_ ? placed_->device().ToString() : std::string("CPU:0"),
+               Format("through {}, as its ranks reach each other{}", self_->transport_name(),
+                      is_direct()   ? "; from GPU to GPU"
+                      : is_on_gpu() ? "; by way of pinned memory of the host"
+                                    : ""));
 }
 
 Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const {
@@ -56,6 +61,12 @@ Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const 
   if ((op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter) &&
       call.header.root != self_->rank_) {
     return OkStatus();
+  }
+  for (size_t i = 0; i < call.on_gpu.size(); ++i) {
+    if (call.on_gpu[i].input == nullptr) continue;
+    const std::string name = NameObserved("the input", i, call.on_gpu.size());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> seen, OnHost(*call.on_gpu[i].input));
+    TUTTI_RETURN_IF_ERROR(ObserveTensor({.op = what, .name = name}, *seen));
   }
   if (call.gather_input != nullptr) {
     return ObserveTensor({.op = what, .name = "the input"}, *call.gather_input);
@@ -72,13 +83,21 @@ Status Communicator::CallScope::ObserveInputs(const CollectiveCall& call) const 
 Status Communicator::CallScope::ObserveResults(const CollectiveCall& call) const {
   if (!IsFold(call.header.op)) return OkStatus();
   const char* what = CollectiveOpName(call.header.op);
-  for (size_t i = 0; i < call.memory.size() && i < call.header.num_tensors; ++i) {
-    if (call.memory[i].output == nullptr) continue;
-    TensorSignature signature = call.header.tensor(i);
-    if (call.header.op == CollectiveOp::kReduceScatter) signature.dims[0] /= self_->size_;
-    const std::string name = NameObserved("the result", i, call.memory.size());
-    Status status = Show(call, {.op = what, .name = name},
-                         *ViewOf(signature, call.memory[i].output));
+  for (size_t i = 0; i < call.header.num_tensors; ++i) {
+    const bool on_gpu = i < call.on_gpu.size() && call.on_gpu[i].output != nullptr;
+    Ref<Tensor> seen;
+    if (on_gpu) {
+      TUTTI_ASSIGN_OR_RETURN(seen, OnHost(*call.on_gpu[i].output));
+    } else if (i < call.memory.size() && call.memory[i].output != nullptr) {
+      TensorSignature signature = call.header.tensor(i);
+      if (call.header.op == CollectiveOp::kReduceScatter) signature.dims[0] /= self_->size_;
+      seen = ViewOf(signature, call.memory[i].output);
+    } else {
+      continue;
+    }
+    const std::string name = NameObserved("the result", i, call.header.num_tensors);
+    const TensorSighting sighting{.op = what, .name = name};
+    Status status = on_gpu ? ObserveTensor(sighting, *seen) : Show(call, sighting, *seen);
     if (status.ok()) continue;
     const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
     status = std::move(status).WithPrefix(

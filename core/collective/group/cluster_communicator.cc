@@ -15,6 +15,7 @@
 #include "core/cluster/job/cluster.h"
 #include "core/collective/call/transport.h"
 #include "core/collective/communicator/communicator.h"
+#include "core/collective/group/gpu_settings.h"
 #include "core/collective/group/group_forming.h"
 #include "core/collective/group/until_group_breaks.h"
 
@@ -57,6 +58,9 @@ class WatchedTransport final : public Transport {
     if (status.ok()) return status;
     return InCall(*call, std::move(status));
   }
+  const char* WhyNoRing(CollectiveOp op) const override { return group_.transport->WhyNoRing(op); }
+  bool is_reproducible() const override { return group_.transport->is_reproducible(); }
+  GpuCollectivesSettings gpu_settings() const override { return GpuSettingsOf(*cluster_); }
   Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
                                            const CallOptions& options) override {
     GroupFacts part;

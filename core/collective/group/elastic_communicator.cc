@@ -29,6 +29,7 @@
 #include "core/collective/call/transport.h"
 #include "core/collective/call/wire_bytes.h"
 #include "core/collective/communicator/communicator.h"
+#include "core/collective/group/gpu_settings.h"
 #include "core/collective/group/group_forming.h"
 #include "core/collective/group/until_group_breaks.h"
 
@@ -91,6 +92,9 @@ class ElasticTransport final : public Transport {
 
   const char* name() const override { return group_.transport->name(); }
   BufferAllocator* allocator() const override { return group_.transport->allocator(); }
+  const char* WhyNoRing(CollectiveOp op) const override { return group_.transport->WhyNoRing(op); }
+  bool is_reproducible() const override { return group_.transport->is_reproducible(); }
+  GpuCollectivesSettings gpu_settings() const override { return GpuSettingsOf(*facts_.cluster); }
 
   Status Execute(CollectiveCall* call) override {
     const bool transfer = call->peer >= 0;

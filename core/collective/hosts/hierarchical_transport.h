@@ -78,6 +78,7 @@ class HierarchicalTransport final : public Transport {
 
   const char* name() const override { return flat_->name(); }
   // What asks for it goes over the flat links.
+  bool is_reproducible() const override { return selector_.reproducible(); }
   const char* WhyNoRing(CollectiveOp op) const override { return flat_->WhyNoRing(op); }
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;

@@ -452,7 +452,8 @@ std::string SelectorTable::ToString() const {
 
 std::string SelectorTable::OwnRows() const { return TextOf(rows().first(num_own_rows_)); }
 
-Selector::Selector(const SelectorTable* table, Locality locality, int64_t ranks) {
+Selector::Selector(const SelectorTable* table, Locality locality, int64_t ranks)
+    : reproducible_(table != nullptr && table->reproducible()) {
   const std::shared_ptr<const SelectorTable> built_in = SelectorTable::BuiltIn();
   for (const SelectorRow& row : (table != nullptr ? *table : *built_in).rows()) {
     if (row.locality != locality || ranks < row.least_ranks || ranks > row.most_ranks) continue;

@@ -145,6 +145,8 @@ class Selector {
   bool Chooses(CollectiveAlgorithm algorithm, CollectiveOp op, int64_t bytes) const noexcept {
     return Choose(op, bytes).algorithm == algorithm;
   }
+  // Whether the table says that folds go in the order of the ranks.
+  bool reproducible() const noexcept { return reproducible_; }
   // For some collective and payload.
   bool MayChoose(CollectiveAlgorithm algorithm) const noexcept;
   // The largest payload for which `op` may take `algorithm`; -1 for none.
@@ -156,6 +158,7 @@ class Selector {
     Choice choice;
   };
 
+  const bool reproducible_;
   std::array<std::vector<Step>, static_cast<size_t>(kLastCollectiveOp) + 1> steps_;
 };
 

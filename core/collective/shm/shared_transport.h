@@ -51,6 +51,7 @@ class SharedTransport final : public Transport {
   const char* name() const override { return "shared_memory"; }
   Status Execute(CollectiveCall* call) override;
   bool ChecksFold(const CollectiveCall& call) const override;
+  bool is_reproducible() const override { return selector_.reproducible(); }
   bool RecordsKnownCalls() const override { return true; }
   Status Fail(Status error) override;
   Status failure() const override;

@@ -179,8 +179,9 @@ TEST(LinkHintsTest, NcclAndTransportsAreOneWarningEachThatNamesThem) {
                 Each(testing::Property(&Status::ok, true)));
   }
   EXPECT_THAT(warnings->lines(), testing::SizeIs(6));
-  for (const char* name : {"NCCL, which this build has not", "TCP in one call",
-                           "SHARED_MEMORY in one call"}) {
+  for (const char* name : {"NCCL, which is not used: it reduces between GPUs, and these tensors "
+                           "lie on the host",
+                           "TCP in one call", "SHARED_MEMORY in one call"}) {
     EXPECT_THAT(warnings->lines(), testing::Contains(HasSubstr(name)).Times(2));
   }
   ASSERT_TRUE(links.environment().log().SetSink(nullptr).ok());

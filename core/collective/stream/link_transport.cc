@@ -353,6 +353,7 @@ LinkTransport::LinkTransport(const char* name, std::shared_ptr<State> state)
     : name_(name), state_(std::move(state)) {}
 LinkTransport::~LinkTransport() { state_->End(); }
 
+bool LinkTransport::is_reproducible() const { return state_->is_reproducible(); }
 Status LinkTransport::Execute(CollectiveCall* call) { return state_->Execute(call); }
 Status LinkTransport::Fail(Status error) { return state_->Fail(std::move(error)); }
 Status LinkTransport::failure() const { return state_->failure(nullptr); }

@@ -81,6 +81,7 @@ class LinkTransport final : public Transport {
   ~LinkTransport() override;
 
   const char* name() const override { return name_; }
+  bool is_reproducible() const override;
   const char* WhyNoRing(CollectiveOp op) const override;
   Status Execute(CollectiveCall* call) override;
   Status Fail(Status error) override;

@@ -46,6 +46,7 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   // Nothing is used any more; calls are over.
   void End();
 
+  bool is_reproducible() const { return selector_.reproducible(); }
   Status Execute(CollectiveCall* call);
   // The error that ends the epoch is `error`, as that peer says, unless there is one.
   Status Record(Status error, int64_t told_by = -1);

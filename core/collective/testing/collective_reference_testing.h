@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,11 @@
 #include "core/base/status.h"
 #include "core/collective/call/call_header.h"
 #include "core/collective/communicator/communicator.h"
+#include "core/device/gpu_memory.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/concat.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/device_buffer.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/tensor.h"
 
@@ -43,6 +46,8 @@ struct ReferenceCall {
   bool strided = false;
   bool shifted = false;  // tensors begin one element behind an aligned address
   ReferenceMemory memory = ReferenceMemory::kOfCommunicator;
+  // Makes the tensors of a rank, in place of `memory`; on any device. Not with `shifted`.
+  std::function<Ref<Tensor>(int64_t rank, DType dtype, const Shape& shape)> make = {};
   uint64_t seed = 1;
 
   std::string ToString() const {
@@ -137,7 +142,11 @@ class ReferenceCase {
     const bool in_place = call_.in_place;
     const bool elsewhere = call_.memory == ReferenceMemory::kElsewhere ||
                            (call_.memory == ReferenceMemory::kMixed && rank % 2 == 1);
-    Communicator* const maker = elsewhere ? nullptr : &communicator;
+    const Maker maker = [&](const Shape& shape) {
+      return call_.make  ? call_.make(rank, call_.dtype, shape)
+             : elsewhere ? Tensor::Create(call_.dtype, shape).value()
+                         : communicator.CreateTensor(call_.dtype, shape).value();
+    };
     const auto Output = [&](int64_t rows) { return MakeOutput(rows, maker); };
     Ref<Tensor> input = CopyOf(*inputs_[static_cast<size_t>(rank)], maker);
     const bool at_root = rank == call_.root;
@@ -173,7 +182,7 @@ class ReferenceCase {
         }
         output = Output(size_ * call_.rows);
         if (in_place) {
-          TUTTI_RETURN_IF_ERROR(CopyInto(*input, Share(*output, rank).get()));
+          TUTTI_RETURN_IF_ERROR(CopyAnywhere(*input, Share(*output, rank).get()));
           input = Share(*output, rank);
         }
         TUTTI_RETURN_IF_ERROR(communicator.AllGatherInto(*input, options, output.get()));
@@ -214,6 +223,8 @@ class ReferenceCase {
   }
 
  private:
+  using Maker = std::function<Ref<Tensor>(const Shape& shape)>;
+
   bool Reduces() const {
     return call_.op == CollectiveOp::kAllReduce || call_.op == CollectiveOp::kReduce ||
            call_.op == CollectiveOp::kReduceScatter;
@@ -239,8 +250,8 @@ class ReferenceCase {
       default: return call_.whole_rows >= 0 ? call_.whole_rows : call_.rows * size_;
     }
   }
-  // A tensor of its own, laid out as the call wants it. `maker` may be null.
-  Ref<Tensor> MakeOutput(int64_t rows, Communicator* maker) const {
+  // A tensor of its own, laid out as the call wants it.
+  Ref<Tensor> MakeOutput(int64_t rows, const Maker& maker) const {
     const int64_t columns = call_.columns;
     if (call_.strided) {
       const Ref<Tensor> table = Filled(rows, columns + 1, maker);
@@ -252,17 +263,16 @@ class ReferenceCase {
                         call_.dtype, Shape({rows, columns}), {}, false, row);
   }
   // With what no call leaves there.
-  Ref<Tensor> Filled(int64_t rows, int64_t columns, Communicator* maker) const {
-    const Shape shape({rows, columns});
-    Ref<Tensor> tensor = maker != nullptr ? maker->CreateTensor(call_.dtype, shape).value()
-                                          : Tensor::Create(call_.dtype, shape).value();
+  Ref<Tensor> Filled(int64_t rows, int64_t columns, const Maker& maker) const {
+    Ref<Tensor> tensor = maker(Shape({rows, columns}));
+    if (!tensor->device().is_cpu()) return tensor;
     const size_t bytes = static_cast<size_t>(rows * columns) * ItemSize(call_.dtype);
     if (bytes != 0) std::memset(tensor->mutable_data(), 1, bytes);
     return tensor;
   }
-  Ref<Tensor> CopyOf(const Tensor& tensor, Communicator* maker) const {
+  Ref<Tensor> CopyOf(const Tensor& tensor, const Maker& maker) const {
     Ref<Tensor> copy = MakeOutput(tensor.dim(0), maker);
-    if (!CopyInto(tensor, copy.get()).ok()) std::abort();
+    if (!CopyAnywhere(tensor, copy.get()).ok()) std::abort();
     return copy;
   }
   Ref<Tensor> Share(const Tensor& whole, int64_t rank) const {
@@ -279,8 +289,9 @@ class ReferenceCase {
     return Concat(pointers, 0).value();
   }
   static Status Check(const Tensor& found, const Tensor& expected) {
-    if (found.ContentsEqual(expected)) return OkStatus();
-    return DataLoss("found {}, expected {}", found.ToString(), expected.ToString());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> here, OnHost(found));
+    if (here->ContentsEqual(expected)) return OkStatus();
+    return DataLoss("found {}, expected {}", here->ToString(), expected.ToString());
   }
 
   const ReferenceCall call_;

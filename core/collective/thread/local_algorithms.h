@@ -46,6 +46,9 @@ Status ConcatGather(LocalGroup& group, int64_t rank, CollectiveCall* call);
 // uneven_all_to_all.cc
 Status UnevenAllToAll(LocalGroup& group, int64_t rank, CollectiveCall* call);
 
+// gpu_direct.cc: everything but transfers, of tensors on GPUs
+Status GpuDirect(LocalGroup& group, int64_t rank, CollectiveCall* call);
+
 }  // namespace tutti
 
 #endif  // TUTTI_CORE_COLLECTIVE_THREAD_LOCAL_ALGORITHMS_H_

@@ -63,6 +63,7 @@ class LocalGroup final : public RefCounted {
   struct Entry {
     const Tensor* gather_input = nullptr;  // only between Meet and Part
     std::span<const int64_t> send_rows;    // only between Meet and Part
+    std::span<const GpuMemoryOfCall> on_gpu;  // only between Meet and Part
   };
 
   // Whether a call's ranks touch memory that is another rank's, and so end it with Part.

@@ -14,6 +14,8 @@
 #include "core/collective/call/call_record.h"
 #include "core/collective/call/fold_check.h"
 #include "core/collective/thread/local_algorithms.h"
+#include "core/device/gpu_memory.h"
+#include "core/device/plugin.h"
 
 namespace tutti {
 
@@ -104,8 +106,24 @@ CollectiveAlgorithm LocalAlgorithm(const LocalGroup& group, const CallHeader& he
 }  // namespace
 
 bool LocalTransport::ChecksFold(const CollectiveCall& call) const {
-  return call.header.op == CollectiveOp::kAllReduce && NotFiniteShows(call.header) &&
+  return call.on_gpu.empty() && call.header.op == CollectiveOp::kAllReduce &&
+         NotFiniteShows(call.header) &&
          LocalAlgorithm(*group_, call.header) == CollectiveAlgorithm::kSliceAndShare;
+}
+
+bool LocalTransport::TakesGpuTensors(CollectiveOp op, const Tensor& tensor) {
+  if (op == CollectiveOp::kSend || op == CollectiveOp::kReceive) return false;
+  const GpuStream* const stream = StreamOf(tensor);
+  if (stream == nullptr || group_->size() > TUTTI_PLUGIN_MAX_INPUTS) return false;
+  if (!gpus_have_kernels_) {
+    const DevicePlugin& plugin = *stream->place().plugin;
+    gpus_have_kernels_ = true;
+    for (int device = 0; device < plugin.num_devices(); ++device) {
+      const Result<tutti_plugin_device_properties> properties = plugin.Properties(device);
+      if (!properties.ok() || properties->has_kernels == 0) gpus_have_kernels_ = false;
+    }
+  }
+  return *gpus_have_kernels_;
 }
 
 Status LocalTransport::Execute(CollectiveCall* call) {
@@ -125,6 +143,10 @@ Status LocalTransport::Execute(CollectiveCall* call) {
   group_->Begin(rank_, *call);
   if (op == CollectiveOp::kBarrier) {
     return group_->Meet(rank_, *call, LocalGroup::Access::kOwnMemory);
+  }
+  if (!call->on_gpu.empty()) {
+    call->algorithm = static_cast<int32_t>(CollectiveAlgorithm::kDirect);
+    return GpuDirect(*group_, rank_, call);
   }
   const CollectiveAlgorithm algorithm = LocalAlgorithm(*group_, call->header);
   call->algorithm = static_cast<int32_t>(algorithm);

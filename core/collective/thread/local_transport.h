@@ -28,6 +28,8 @@ class LocalTransport final : public Transport {
 
   Status Execute(CollectiveCall* call) override;
   bool ChecksFold(const CollectiveCall& call) const override;
+  // Everything but transfers, of as many ranks as a kernel folds, where all GPUs have kernels.
+  bool TakesGpuTensors(CollectiveOp op, const Tensor& tensor) override;
   bool RecordsKnownCalls() const override { return true; }
   Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,
                                            const CallOptions& options) override;
@@ -52,6 +54,7 @@ class LocalTransport final : public Transport {
   const std::shared_ptr<LocalFamily> family_;
   std::array<std::unique_ptr<KnownCall>, kKnownCallPlaces> known_calls_;
   AlignedRoom stage_;
+  std::optional<bool> gpus_have_kernels_;
 };
 
 }  // namespace tutti

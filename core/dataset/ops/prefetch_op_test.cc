@@ -91,13 +91,15 @@ TEST_F(Prefetch, PausesAfterAStepForAPartOfTheTimeThatItsLastElementLayReady) {
   const Ref<Iterator> iterator = Iterate(Ok(dataset->WithOptions(options)));
   EXPECT_EQ(Next(*iterator), "0");
   const auto begun = [&](size_t count) {
-    while (true) {
+    for (int milliseconds = 0; milliseconds < 60'000; ++milliseconds) {
       {
         std::lock_guard lock(times.mutex);
         if (times.begun_ns.size() >= count) return times.begun_ns[count - 1];
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    ADD_FAILURE() << "the function was not called " << count << " times";
+    return int64_t{0};
   };
   begun(3);  // the second element of the first step lies ready
   const int64_t lies_ns = 50 * kMillisecondNs;

@@ -39,7 +39,7 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		count += tensor.Shape()[0]
+		count += tensor.Dims()[0]
 	}
 	if err := batches.Err(); err != nil {
 		return err

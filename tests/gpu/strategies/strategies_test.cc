@@ -426,7 +426,7 @@ TEST_F(GpuStrategies, AnyCrossDeviceOpsReduceThere) {
   EXPECT_THAT(lines->warnings,
               ElementsAre(AllOf(HasSubstr("NcclAllReduce"),
                                 HasSubstr("copies between devices and kernels"),
-                                HasSubstr("the plugin for NCCL is not there"))));
+                                HasSubstr("goes through copies"))));
 }
 
 TEST_F(GpuStrategies, WithoutMemoryNothingIsLost) {

@@ -231,7 +231,7 @@ final class Functions {
     for (int i = 0; i < numbers.length; ++i) {
       numbers[i] += others[i];
     }
-    try (Tensor flat = Tensor.of(numbers); Tensor wide = flat.reshape(x.shape())) {
+    try (Tensor flat = Values.onHost(Tensor.of(numbers)); Tensor wide = flat.reshape(x.shape())) {
       return wide.cast(x.dtype());
     }
   }

@@ -190,10 +190,15 @@ final class Values {
         }
       }
       try (Tensor wide = isInteger() ? Tensor.of(integers()) : Tensor.of(reals());
-           Tensor flat = wide.cast(wanted)) {
+           Tensor here = onHost(wide); Tensor flat = here.cast(wanted)) {
         return flat.reshape(dims());
       }
     }
+  }
+
+  /** In a replica's function numbers are placed on its device. */
+  static Tensor onHost(Tensor tensor) {
+    return tensor.cudaDevice() < 0 ? tensor : tensor.copyTo("CPU:0");
   }
 
   /** Of every element; in float64, which holds the small numbers of the vectors exactly. */
@@ -202,7 +207,7 @@ final class Values {
     for (int i = 0; i < numbers.length; ++i) {
       numbers[i] = compute.applyAsDouble(numbers[i], y);
     }
-    try (Tensor flat = Tensor.of(numbers); Tensor wide = flat.reshape(x.shape())) {
+    try (Tensor flat = onHost(Tensor.of(numbers)); Tensor wide = flat.reshape(x.shape())) {
       return wide.cast(dtype);
     }
   }

@@ -135,9 +135,11 @@ public final class Communicator extends NativeObject implements AutoCloseable {
 
   // ---- collectives
 
-  /** Folds {@code value} of all ranks into a new tensor. */
+  /** Folds {@code value} of all ranks into a new tensor, on its GPU where it lies on one. */
   public Tensor allReduce(Tensor value, ReduceOp op) {
-    final Tensor result = Tensor.zeros(value.dtype(), value.shape());
+    final Tensor result = value.cudaDevice() >= 0
+        ? Tensor.zerosOn(value.device(), value.dtype(), value.shape())
+        : Tensor.zeros(value.dtype(), value.shape());
     try {
       allReduce(value, op, result, (Duration) null);
       return result;

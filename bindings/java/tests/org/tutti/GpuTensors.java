@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -85,6 +86,44 @@ class GpuTensors {
           there::asFloatBuffer);
       refuses(TuttiException.NotFound.class, "no GPU:9", () -> there.copyTo("GPU:9"));
     }
+  }
+
+  @Test
+  void tensorsAreReducedWhereTheyLie() {
+    final List<Communicator> ranks = Communicator.createLocal(2);
+    final List<Tensor> sums = new ArrayList<>();
+    final List<ValueFuture> futures = new ArrayList<>();
+    try (Tensor here = Tensor.of(NUMBERS, 4)) {
+      for (Communicator rank : ranks) {
+        sums.add(here.copyTo("GPU:" + rank.rank()));
+        final Tensor own = sums.get(rank.rank());
+        futures.add(rank.allReduceAsync(own, ReduceOp.SUM, own));
+      }
+    }
+    futures.forEach(ValueFuture::close);
+    futures.clear();
+    for (Communicator rank : ranks) {
+      futures.add(rank.allGatherAsync(sums.get(rank.rank())));
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      try (Value joined = futures.get(rank).get(Duration.ofMinutes(1));
+          Tensor all = joined.asTensor()) {
+        assertEquals(rank, all.cudaDevice());
+        assertArrayEquals(new float[] {2, 4, 6, 8, 2, 4, 6, 8}, all.toFloatArray());
+      }
+    }
+    futures.forEach(ValueFuture::close);
+    try (Communicator alone = Communicator.createLocal(1).get(0);
+        Tensor sum = alone.allReduce(sums.get(1), ReduceOp.MAX)) {
+      assertEquals(1, sum.cudaDevice());
+    }
+    try (Tensor host = Tensor.zeros(DType.FLOAT32, 4)) {
+      refuses(TuttiException.InvalidArgument.class,
+          "the tensors of a rank's call lie on one device",
+          () -> ranks.get(0).allReduce(sums.get(0), ReduceOp.SUM, host));
+    }
+    sums.forEach(Tensor::close);
+    ranks.forEach(Communicator::close);
   }
 
   @Test

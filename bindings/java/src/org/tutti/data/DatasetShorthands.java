@@ -20,7 +20,7 @@ abstract class DatasetShorthands extends NativeObject {
     return Dataset.listFiles(patterns, shuffle, null);
   }
 
-  /** The next element of a dataset that is drawn at random, until all have ended. */
+  /** The next element of a dataset that is drawn at random, again and again, until all end. */
   public static Dataset sampleFromDatasets(List<Dataset> datasets) {
     return Dataset.sampleFromDatasets(datasets, null, null, false, true);
   }

@@ -1,0 +1,84 @@
+// GpuRanks: NCCL between the GPUs of a communicator's ranks, where all of them can have it.
+//
+// Which way the GPUs of an epoch go is decided once, by the first call that could go by NCCL: all
+// ranks say which NCCL and which device they have, or why they have none, and come to the same
+// verdict. Then rank 0's unique id goes to all over the way that the ranks have anyway, each makes
+// its part, and all hear whether all have. So ranks never differ in what they use.
+//
+// NCCL itself compares nothing: ranks that call different things hang, or read what is not theirs.
+// So all tell each other their headers before each call (Agree), by the same way.
+//
+// A call returns when the work is done: so a deadline, an asynchronous error of NCCL and the end of
+// the epoch end it. Whatever ends it aborts the rank's NCCL communicator, and a new epoch has a new
+// one. Folds are NCCL's: the same bits on all ranks, but not the host's.
+//
+// Threads: of the call that has the rank's turn.
+
+#ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_GPU_RANKS_H_
+#define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_GPU_RANKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/base/status.h"
+#include "core/collective/call/call_header.h"
+#include "core/collective/call/transport.h"
+#include "core/device/gpu_communicator.h"
+#include "core/device/gpu_stream.h"
+
+namespace tutti {
+
+// Whether NCCL folds so, and no rank has to ask.
+bool NcclReduces(ReduceOp op, DType dtype);
+
+class GpuRanks {
+ public:
+  // Every rank brings something and gets what all brought, in their order. One call of the ranks.
+  using Exchange = std::function<Result<std::vector<std::string>>(std::string mine)>;
+  // What all ranks say of a call.
+  struct Agreement {
+    std::vector<CallHeader> headers;
+    std::vector<std::vector<int64_t>> send_rows;  // of an uneven all_to_all
+  };
+
+  GpuRanks(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
+
+  bool is_decided() const { return decided_; }
+  bool is_chosen() const { return communicator_.get() != nullptr; }
+  // "there is no GPU"; of an epoch whose NCCL is not chosen.
+  const std::string& why_not() const { return why_not_; }
+
+  // All ranks make it, with their tensors on `place`. An error is one of `exchange`, after which
+  // nothing is decided.
+  Status Decide(const GpuPlace& place, const GpuCollectivesSettings& settings,
+                const Exchange& exchange, const GpuWait& wait);
+  // INVALID_ARGUMENT for a tensor on another GPU than the one that was decided with.
+  Status CheckPlace(const GpuPlace& place) const;
+  // All ranks make it before each call; INVALID_ARGUMENT, the same on all, where they differ.
+  Result<Agreement> Agree(const CollectiveCall& call, const CallLabel& label,
+                          const Exchange& exchange) const;
+  // The call, which has on_gpu. After an error the communicator is aborted.
+  Status Run(CollectiveCall* call, const Agreement& agreed, const GpuWait& wait);
+
+ private:
+  Status Choose(const GpuPlace& place, const GpuCollectivesSettings& settings,
+                const Exchange& exchange, const GpuWait& wait);
+  void Abort();
+
+  const int64_t rank_;
+  const int64_t size_;
+  bool decided_ = false;
+  std::string why_not_;
+  Ref<GpuCommunicator> communicator_;
+  // A rank's own: in that of the tensors, which ranks on one GPU may share, one rank's operation
+  // would wait for another's behind it.
+  Ref<GpuStream> stream_;
+};
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_COMMUNICATOR_GPU_RANKS_H_

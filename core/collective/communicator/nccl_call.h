@@ -1,0 +1,22 @@
+// One call of tensors on GPUs, mapped to NCCL or composed of its calls. For GpuRanks.
+
+#ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_NCCL_CALL_H_
+#define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_NCCL_CALL_H_
+
+#include <cstdint>
+
+#include "core/base/status.h"
+#include "core/collective/call/transport.h"
+#include "core/collective/communicator/gpu_ranks.h"
+#include "core/device/gpu_communicator.h"
+
+namespace tutti {
+
+// On `stream`, which no other rank has. Returns when what NCCL does is done; copies of it go on in
+// the order of the tensors' streams.
+Status RunByNccl(GpuCommunicator& communicator, const Ref<GpuStream>& stream, int64_t rank,
+                 CollectiveCall* call, const GpuRanks::Agreement& agreed, const GpuWait& wait);
+
+}  // namespace tutti
+
+#endif  // TUTTI_CORE_COLLECTIVE_COMMUNICATOR_NCCL_CALL_H_
