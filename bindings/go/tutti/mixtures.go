@@ -33,8 +33,8 @@ func (r *Runtime) ChooseFromDatasets(datasets []*Dataset, choices *Dataset,
 
 // SampleFromDatasets gives the next element of a dataset that is drawn at random, again and again,
 // until all have ended, or, with WithStopOnEmptyDataset, one that is drawn has. WithWeights says
-// how likely each is, WithSeed makes the order repeatable, and WithReshuffle(false) has all iterations
-// in one order. Elements must be compatible.
+// how likely each is, WithSeed makes the order repeatable, and WithReshuffle(false) has all
+// iterations in one order. Elements must be compatible.
 func SampleFromDatasets(datasets []*Dataset, options ...Option) *Dataset {
 	return defaultRuntime.SampleFromDatasets(datasets, options...)
 }
@@ -81,8 +81,8 @@ func tupleOfDatasets(datasets []*Dataset) (Value, error) {
 
 // BucketBySequenceLength gives padded batches of elements of about the same length, which length
 // gives. A bucket has the lengths from one of the increasing boundaries up to the next, that one
-// not included; batchSizes has one more number, how many elements make a batch of each bucket. A batch
-// comes as soon as it is full, smaller ones at the end, by buckets, unless WithDropRemainder.
+// not included; batchSizes has one more number, how many elements make a batch of each bucket. A
+// batch comes as soon as it is full, smaller ones at the end, by buckets, unless WithDropRemainder.
 // WithPaddedShapes and WithPaddingValues are those of PaddedBatch; a size that is left open is the
 // longest of the batch, if not WithPadToBucketBoundary. WithNoPadding stacks elements as they are.
 func (d *Dataset) BucketBySequenceLength(length func(element Value) (int64, error),
