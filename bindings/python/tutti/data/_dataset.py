@@ -302,10 +302,10 @@ class Dataset(Transformations, _arguments.NamesNearest):
     def choose_from_datasets(datasets: Sequence["Dataset"], choice_dataset: "Dataset",
                              stop_on_empty_dataset: bool = True,
                              name: Optional[str] = None) -> "Dataset":
-        """For each element of choice_dataset, an integer, the next element of the dataset of that
-        number.
+        """For each element of choice_dataset, an integer, the next element of that one of the
+        datasets.
 
-        Elements must be compatible (InvalidArgumentError); the element_spec is the most specific
+        datasets: numbered from 0. Elements must be compatible (InvalidArgumentError); the element_spec is the most specific
         one that all fit. A choice of a dataset that has ended ends the sequence, or is passed over
         if not stop_on_empty_dataset. A choice that is no number of a dataset is an
         InvalidArgumentError at iteration that names its element.
@@ -323,8 +323,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
                              seed: Optional[int] = None, stop_on_empty_dataset: bool = False,
                              rerandomize_each_iteration: Optional[bool] = None,
                              name: Optional[str] = None) -> "Dataset":
-        """The next element of a dataset that is drawn at random, again and again, until all have
-        ended, or, if stop_on_empty_dataset, one that is drawn has.
+        """The next element of one of the datasets, drawn at random, again and again, until all
+        have ended, or, if stop_on_empty_dataset, one that is drawn has.
 
         weights: a number of 0 or more for each dataset, not all 0; None: all the same. seed: as of
         shuffle; the order that a seed gives stays. rerandomize_each_iteration (default True): each

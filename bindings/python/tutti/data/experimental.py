@@ -50,7 +50,11 @@ def bucket_by_sequence_length(
         pad_to_bucket_boundary: bool = False, no_padding: bool = False,
         drop_remainder: bool = False) -> Callable[[Dataset], Dataset]:
     """Dataset.bucket_by_sequence_length as a function from a dataset to a dataset, for
-    Dataset.apply. All arguments: as there."""
+    Dataset.apply.
+
+    element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes, padding_values,
+    pad_to_bucket_boundary, no_padding, drop_remainder: as there.
+    """
     return lambda dataset: dataset.bucket_by_sequence_length(
         element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes, padding_values,
         pad_to_bucket_boundary, no_padding, drop_remainder)
@@ -59,7 +63,10 @@ def bucket_by_sequence_length(
 def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset,
                          stop_on_empty_dataset: bool = False) -> Dataset:
     """Dataset.choose_from_datasets, which by default passes over choices of datasets that have
-    ended. All arguments: as there."""
+    ended.
+
+    datasets, choice_dataset, stop_on_empty_dataset: as there.
+    """
     return Dataset.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
 
@@ -92,7 +99,10 @@ def latency_stats(tag: str) -> Callable[[Dataset], Dataset]:
 def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None,
                          seed: Optional[int] = None,
                          stop_on_empty_dataset: bool = False) -> Dataset:
-    """Dataset.sample_from_datasets. All arguments: as there."""
+    """Dataset.sample_from_datasets.
+
+    datasets, weights, seed, stop_on_empty_dataset: as there.
+    """
     return Dataset.sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
 
