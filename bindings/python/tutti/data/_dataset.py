@@ -305,8 +305,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """For each element of choice_dataset, an integer, the next element of that one of the
         datasets.
 
-        datasets: numbered from 0. Elements must be compatible (InvalidArgumentError); the element_spec is the most specific
-        one that all fit. A choice of a dataset that has ended ends the sequence, or is passed over
+        datasets: numbered from 0. Elements must be compatible (InvalidArgumentError); the
+        element_spec is the most specific one that all fit. A choice of a dataset that has ended ends the sequence, or is passed over
         if not stop_on_empty_dataset. A choice that is no number of a dataset is an
         InvalidArgumentError at iteration that names its element.
 
