@@ -306,9 +306,9 @@ class Dataset(Transformations, _arguments.NamesNearest):
         datasets.
 
         datasets: numbered from 0. Elements must be compatible (InvalidArgumentError); the
-        element_spec is the most specific one that all fit. A choice of a dataset that has ended ends the sequence, or is passed over
-        if not stop_on_empty_dataset. A choice that is no number of a dataset is an
-        InvalidArgumentError at iteration that names its element.
+        element_spec is the most specific one that all fit. A choice of a dataset that has ended
+        ends the sequence, or is passed over if not stop_on_empty_dataset. A choice that is no
+        number of a dataset is an InvalidArgumentError at iteration that names its element.
 
         >>> ones, twos = (tutti.data.Dataset.from_tensors(n).repeat(3) for n in (1, 2))
         >>> choices = tutti.data.Dataset.from_tensor_slices(np.array([0, 1, 1, 0]))
