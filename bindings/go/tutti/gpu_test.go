@@ -84,7 +84,7 @@ func TestGPUTensorsAreReducedWhereTheyLie(t *testing.T) {
 	}
 	expected := must[*Tensor](t)(TensorIn(r, []float32{2, 4, 1, 8, 2, 4, 1, 8}))
 	for rank, tensor := range gathered {
-		if tensor.CudaDevice() != rank || !tensor.Equal(expected) {
+		if tensor.CudaDevice() != int64(rank) || !tensor.Equal(expected) {
 			t.Fatal(rank, tensor)
 		}
 	}
