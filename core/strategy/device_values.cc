@@ -82,6 +82,12 @@ Result<Ref<Value>> LeavesWhere(const Value& value, const Value& like, const Devi
 Status CheckReplicaPlace(const Tensor& tensor, const Device& device, int64_t replica,
                          std::string_view what) {
   if (!IsOnGpu(tensor) || tensor.device() == device.id()) return OkStatus();
+  // Other libraries' tensors lie on the first of the logical devices that share a physical one.
+  const GpuStream* const stream = StreamOf(tensor);
+  const GpuMemory* const gpu = GpuMemoryOf(device);
+  if (stream != nullptr && gpu != nullptr && stream->place().ordinal == gpu->place().ordinal) {
+    return OkStatus();
+  }
   return InvalidArgument(
              "{}: replica {} is on {}, and its tensor {} lies on {}; copy it to {} first, or to "
              "the host",

@@ -347,6 +347,25 @@ TEST_F(GpuStrategies, ReplicasDoTogetherWhatTheyDoOnCpus) {
           }));
 }
 
+TEST_F(GpuStrategies, LogicalGpusOfOneTakeEachOthersTensors) {
+  // Other libraries know the physical device alone: whatever they give lies on the first one.
+  const LogicalDevice two[] = {{}, {}};
+  ASSERT_TRUE(devices_->SetLogicalDevices("GPU:0", two).ok());
+  const Ref<Strategy> strategy = On({"GPU:0", "GPU:1"});
+  const Ref<Value> sums =
+      MustRun(strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+                const auto number = static_cast<float>(replica.replica_id() + 1);
+                const Ref<Tensor> first =
+                    There(*Tensor::Vector<float>({number}), strategy->device(0));
+                TUTTI_ASSIGN_OR_RETURN(
+                    const Ref<Value> sum,
+                    replica.AllReduce(ReduceOp::kSum, *Value::OfTensor(first), {}));
+                EXPECT_EQ(sum->leaf().tensor().device(), replica.device()->id());
+                return Value::OfTensor(OnHost(sum->leaf().tensor()).value());
+              }));
+  EXPECT_THAT(Local(strategy, sums), Each("[3]"));
+}
+
 TEST_F(GpuStrategies, ReductionsFromOutsideEndWhereTheyAreSaidTo) {
   const Ref<Strategy> strategy = On({"GPU:0", "GPU:1"});
   const Ref<Value> losses =
