@@ -37,6 +37,12 @@ Status Communicator::CallScope::Place(const Tensor& tensor) {
     return OkStatus();
   }
   if (tensor.device() == placed_->device()) return OkStatus();
+  // Logical CPUs are one host, and logical GPUs of one device have its memory.
+  if (tensor.device().is_cpu() && placed_->device().is_cpu()) return OkStatus();
+  const GpuStream* const stream = StreamOf(tensor);
+  if (gpu_ != nullptr && stream != nullptr && stream->place().ordinal == gpu_->place().ordinal) {
+    return OkStatus();
+  }
   return InvalidArgument(
              "the tensor {} lies on {}, and the tensor {} of the same call on {}; the tensors of a "
              "rank's call lie on one device (copy_to)",

@@ -448,6 +448,31 @@ TEST_F(GpuStrategies, AnyCrossDeviceOpsReduceThere) {
                                 HasSubstr("goes through copies"))));
 }
 
+TEST_F(GpuStrategies, NcclReducesWhereItIsAskedFor) {
+  setenv("TUTTI_NCCL_LIBRARY", TUTTI_GPU_NCCL, 1);
+  Open(fake::Machine());
+  const Ref<Warnings> lines = MakeRef<Warnings>();
+  ASSERT_TRUE(environment_->log().SetSink(lines).ok());
+  StrategyOptions options;
+  options.cross_device_ops = MakeNcclAllReduce(2).value();
+  const Ref<Strategy> strategy = On({"GPU:0", "GPU:1"}, options);
+  for (int step = 0; step < 3; ++step) {
+    const Ref<Value> sums = MustRun(
+        strategy, ReplicaFn([&](ReplicaContext& replica, const Value&) -> Result<Ref<Value>> {
+          const auto number = static_cast<float>(replica.replica_id() + step);
+          const Ref<Tensor> own = There(*Tensor::Vector<float>({number, 1}), *replica.device());
+          TUTTI_ASSIGN_OR_RETURN(
+              const Ref<Value> sum,
+              replica.AllReduce(ReduceOp::kSum, *Value::OfTensor(own), {}));
+          EXPECT_EQ(sum->leaf().tensor().device(), replica.device()->id());
+          return Value::OfTensor(OnHost(sum->leaf().tensor()).value());
+        }));
+    EXPECT_THAT(Local(strategy, sums), Each(Format("[{} 2]", 2 * step + 1)));
+  }
+  ASSERT_TRUE(environment_->log().SetSink(nullptr).ok());
+  EXPECT_THAT(lines->warnings, ElementsAre());
+}
+
 TEST_F(GpuStrategies, WithoutMemoryNothingIsLost) {
   // The k-th allocation of the step finds no memory; each step allocates less than 20 times.
   bool finished = false;

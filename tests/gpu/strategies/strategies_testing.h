@@ -33,7 +33,10 @@ class Warnings final : public LogSink {
 
 class GpuStrategies : public StrategyTest {
  protected:
-  void SetUp() override { Open(fake::Machine()); }
+  void SetUp() override {
+    setenv("TUTTI_NCCL_LIBRARY", "/there/is/no/nccl.so", 1);
+    Open(fake::Machine());
+  }
   void TearDown() override { Close(); }
 
   void Open(const fake::Machine& machine) {

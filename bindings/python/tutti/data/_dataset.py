@@ -77,12 +77,12 @@ class Iterator:
         _native.iterator_restore(self._handle, state, timeout)
 
     def explain(self, format: str = "text") -> str:
-        """The plan with what this iterator has done so far, as "text", "json" or "svg". Where the
-        dataset's `options.experimental_stats.profile` is True: of each operation its rows and about
-        their bytes, the time in it and in which it waited for its input, its function's calls and
-        whether they are callbacks, calls at once, how full its buffer was; and the bottleneck, with
-        the change that would help. What AUTOTUNE has chosen is there in any case. A restore begins
-        anew. Threads: any, while another one iterates, too."""
+        """The plan with what this iterator has done so far. `format`: "text", "json" or "svg".
+        Where the dataset's `options.experimental_stats.profile` is True: of each operation its rows
+        and about their bytes, the time in it and in which it waited for its input, its function's
+        calls and whether they are callbacks, calls at once, how full its buffer was; and the
+        bottleneck, with the change that would help. What AUTOTUNE has chosen is there in any case.
+        A restore begins anew. Threads: any, while another one iterates, too."""
         return _native.iterator_explain(self._handle, format)
 
     def close(self, timeout: Optional[float] = None) -> None:
@@ -624,7 +624,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
 
     def explain(self, format: str = "text") -> str:
         """The plan for people, one line per operation, with what the iterator that was made last
-        has measured and chosen (Iterator.explain); as "text", "json" or "svg"."""
+        has measured and chosen (Iterator.explain). `format`: "text", "json" or "svg"."""
         if format == "text":
             return _native.dataset_explain(self._handle)
         return _native.dataset_explain_as(self._handle, format)
