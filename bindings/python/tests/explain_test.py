@@ -56,7 +56,7 @@ class ExplainTest(unittest.TestCase):
                          "bottleneck: map: calls the program per row: .* take turns.*Python's")
 
     def test_what_autotune_chose_is_told(self):
-        dataset = Dataset.range(3).map(lambda x: x, num_parallel_calls=tutti.data.AUTOTUNE)
+        dataset = Dataset.range(3).map(lambda x: x, tutti.data.AUTOTUNE, native=False)
         self.assertEqual(list(dataset), [0, 1, 2])
         self.assertIn("chosen: num_parallel_calls: ", dataset.explain())
         options = Options()

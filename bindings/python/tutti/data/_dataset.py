@@ -315,8 +315,10 @@ class Dataset(Transformations, _arguments.NamesNearest):
         >>> [int(n) for n in tutti.data.Dataset.choose_from_datasets([ones, twos], choices)]
         [1, 2, 2, 1]
         """
+        choices = _arguments.handle_of("choose_from_datasets: choice_dataset", choice_dataset,
+                                       Dataset)
         return Dataset._of(_native.dataset_choose_from_datasets(
-            tuple(datasets), choice_dataset._handle, stop_on_empty_dataset, name))
+            tuple(datasets), choices, stop_on_empty_dataset, name))
 
     @staticmethod
     def sample_from_datasets(datasets: Sequence["Dataset"], weights: Any = None,
