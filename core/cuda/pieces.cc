@@ -12,7 +12,10 @@ namespace tutti::cuda {
 namespace {
 
 constexpr int32_t kMostLists = 8;
-constexpr uint64_t kListEntries = 4096;
+constexpr uint64_t kListEntries = 16384;
+// Of the first list; each later one has twice as many, so that the device begins soon, and each
+// launch fills it afterwards.
+constexpr uint64_t kFirstEntries = 1024;
 // Larger ones on average are worth no list.
 constexpr uint64_t kLargePiece = 512 << 10;
 
@@ -66,7 +69,7 @@ class Mover {
       char* const memory = static_cast<char*>(piece.memory) + begin;
       if (in_list) {
         static_cast<ListedPiece*>(list_.memory)[count_++] = {memory, piece.offset + begin, bytes};
-        if (count_ == kListEntries) TUTTI_CUDA_RETURN_IF(Flush());
+        if (count_ == most_entries_) TUTTI_CUDA_RETURN_IF(Flush());
       } else {
         const uint64_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
         if (params_.chunks + chunks > 2 * kMostChunks) TUTTI_CUDA_RETURN_IF(Flush());
@@ -99,6 +102,7 @@ class Mover {
         LaunchBlocks(stream_, packs_ ? "tutti_pack_list" : "tutti_unpack_list", &params,
                      (count + kLanes - 1) / kLanes);
     GiveBack();
+    most_entries_ = std::min(2 * most_entries_, kListEntries);
     return launched;
   }
 
@@ -119,6 +123,7 @@ class Mover {
   void* const packed_;
   const bool listed_;
   uint64_t count_ = 0;  // pieces that wait for the launch
+  uint64_t most_entries_ = kFirstEntries;
   PackParams params_ = {};
   PieceList list_;  // where they stand; none: in the parameters
 };

@@ -337,7 +337,7 @@ TEST_F(GpuKernels, PackGathersAndUnpackScattersPiecesOfAllSizesAndAlignments) {
 }
 
 TEST_F(GpuKernels, PackTakesMorePiecesThanAllListsHold) {
-  constexpr uint64_t kPieces = 8 * 4096 + 100, kBytes = 4;
+  constexpr uint64_t kPieces = 8 * 16384 + 100, kBytes = 4;
   Bytes all(kPieces * kBytes);
   Numbers numbers(5);
   for (unsigned char& byte : all) byte = static_cast<unsigned char>(numbers.Bits());
