@@ -98,9 +98,10 @@ class SampleStage final : public Stage {
       int64_t drawn = 1;
       while (drawn < most && Draw() == i) ++drawn;
       const int64_t used = inputs_.Pull(i, drawn, demand, options, slab);
-      // Draws behind what was used are made again.
+      // Draws behind what was used are made again. What the others gave is known, and cannot be
+      // asked again once the dataset has ended.
       order_ = before;
-      for (int64_t k = 0; k < used; ++k) Draw();
+      for (int64_t k = 0; k < used; ++k) order_.Below(total_);
       if (inputs_.has_ended(i)) Sum();
       if (slab->rows > 0 || !slab->status.ok()) return;
       slab->Clear();
