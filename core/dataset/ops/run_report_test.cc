@@ -297,7 +297,12 @@ TEST_F(RunReportTest, TheRamBudgetHoldsForWhatIsTuned) {
     most = std::max(most, ResidentBytes() - before);
   }
   // What is on its way through calls is not held: one element for each of them, and its copy.
+  // Sanitizers keep what was freed for a while.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(most, kBudget + 2 * kMostTunedCalls * kElement + (8 << 20));
+#else
+  EXPECT_GT(most, 0);
+#endif
 }
 
 // ---- progress.
