@@ -337,7 +337,8 @@ TEST_F(GpuKernels, PackGathersAndUnpackScattersPiecesOfAllSizesAndAlignments) {
 }
 
 TEST_F(GpuKernels, PackTakesMorePiecesThanAllListsHold) {
-  constexpr uint64_t kPieces = 8 * 16384 + 100, kBytes = 4;
+  // Eight lists, the first of 1024, each next one of twice as many, up to 16384.
+  constexpr uint64_t kPieces = 15 * 1024 + 4 * 16384 + 100, kBytes = 4;
   Bytes all(kPieces * kBytes);
   Numbers numbers(5);
   for (unsigned char& byte : all) byte = static_cast<unsigned char>(numbers.Bits());
