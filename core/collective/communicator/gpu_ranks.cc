@@ -191,11 +191,14 @@ Status GpuRanks::Run(CollectiveCall* call, const Agreement& agreed, const GpuWai
   // An error of the epoch ends the wait, and so does one that NCCL has found.
   const std::function<Status()> failure = [&]() -> Status {
     if (wait.failure != nullptr) TUTTI_RETURN_IF_ERROR((*wait.failure)());
-    return communicator_->Poll();
+    Status found = communicator_->Poll();
+    return found.ok() ? found : std::move(found).WithPrefix("NCCL");
   };
   Status status =
       RunByNccl(*communicator_, stream_, rank_, call, agreed,
                 {wait.options, wait.clock, &failure});
+  // An operation that NCCL has given up can be over before the wait has asked.
+  if (status.ok()) status = failure();
   if (!status.ok()) Abort();
   return status;
 }
