@@ -146,6 +146,7 @@ class DistributedDataset final : public RefCounted {
   const Ref<const Dataset> dataset_;
   const Ref<Function> fn_;
   const std::vector<Ref<const Dataset>> sources_;
+  const std::optional<SourcePart> shared_part_;
   const InputOptions options_;
   const StepPlan plan_;
   const AutoShardPolicy policy_;

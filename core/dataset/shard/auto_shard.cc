@@ -272,7 +272,7 @@ Result<ShardedDataset> ShareFiles(const Dataset& dataset, AutoShardPolicy policy
   result.before = team.worker / num_files;
   result.stride = (team.num_workers - parts.worker + num_files - 1) / num_files;
   result.explanation = Format(
-      "sharded by file: part {} of {}, of which {} workers keep every {}th element each, because "
+      "sharded by file: part {} of {}, of which {} workers keep one element in {} each, because "
       "{}, there are {} workers, and share_files is true",
       parts.worker + 1, num_files, result.stride, result.stride, WhyByFile(policy),
       team.num_workers);

@@ -23,9 +23,10 @@
 // all workers then are disjoint and complete provided that every worker sees the same files and
 // that the functions which make names do the same everywhere.
 //
-// Where there are fewer files than workers, those of one part may share it (TooFewFiles::kShare): the workers
-// w, w + parts, ... read the part w alike, and each keeps every `stride`-th of its elements, from
-// number `before` on. Who reads does that: it is no operation of the dataset.
+// Where there are fewer files than workers, several may share the files of a part
+// (TooFewFiles::kShare): the workers w, w + parts, ... read the part w alike, and each keeps every
+// `stride`-th of its elements, from number `before` on. Who reads does that: it is no operation of
+// the dataset.
 //
 // DATA leaves the dataset as it is, for the shard belongs behind the cutting of its batches.
 #ifndef TUTTI_CORE_DATASET_SHARD_AUTO_SHARD_H_
@@ -68,8 +69,9 @@ enum class TooFewFiles { kError, kShare };
 // The part of `worker` of `num_workers`. Of one worker everything.
 //
 // INVALID_ARGUMENT for FILE where a branch reads no files, for FILE and AUTO with fewer files than
-// workers (none at all, where they may share), for HINT without a shard(kShardHint, kShardHint), for a policy or a worker out of range;
-// the disk's errors. AUTO falls back to DATA, and logs it, where a branch reads no files.
+// workers (where they may share: with none), for HINT without a shard(kShardHint, kShardHint), for
+// a policy or a worker out of range; the disk's errors. AUTO falls back to DATA, and logs it, where
+// a branch reads no files.
 Result<ShardedDataset> AutoShard(const Dataset& dataset, AutoShardPolicy policy,
                                  int64_t num_workers, int64_t worker, const CallOptions& call,
                                  TooFewFiles too_few = TooFewFiles::kError);
