@@ -20,9 +20,9 @@
 // of the data that the workers had are dealt to those that go on: worker j of n takes parts j,
 // j + n ..., and has an element of each in turn; where there are fewer parts than workers, those
 // that share one keep every k-th element of it each. With the option share_files it begins so where
-// there are fewer files than workers (DistributedDataset::shared_part). What is left of a batch that
-// was cut is a batch of its own. Workers may then run out at different steps, whatever the dataset
-// promises.
+// there are fewer files than workers (DistributedDataset::shared_part). What is left of a batch
+// that was cut is a batch of its own. Workers may then run out at different steps, whatever the
+// dataset promises.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/memory_account.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_dataset_testing.h"
