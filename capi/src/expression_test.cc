@@ -182,6 +182,10 @@ TEST_F(ExpressionTest, GivesDatasetsWhoseFunctionsCaptureItsNodes) {
   EXPECT_FAILS(tutti_expression_capture(sum, third, 0, &x), TUTTI_INVALID_ARGUMENT, "another");
   EXPECT_FAILS(tutti_expression_create_dataset_function(third, inner, &gives),
                TUTTI_INVALID_ARGUMENT, "another traced function");
+  Dataset ranges;
+  ASSERT_OK(tutti_expression_add_dataset(trace_, nullptr, "range", nullptr, nodes, &ranges));
+  EXPECT_FAILS(tutti_expression_create_dataset_function(third, ranges, &gives),
+               TUTTI_INVALID_ARGUMENT, "placeholders of another traced function");
 }
 
 TEST_F(ExpressionTest, RefusesWhatDoesNotFit) {

@@ -115,9 +115,13 @@ Result<StepPlan> MakePlan(const Strategy& strategy, AutoShardPolicy policy, cons
   return plan;
 }
 
-// The steps that one worker's batches make.
-int64_t StepsOf(const StepPlan& plan, const Dataset& source, const ElementSpec* spec) {
-  const int64_t elements = source.cardinality();
+// The steps that one worker's batches make; `part`: of those that it keeps.
+int64_t StepsOf(const StepPlan& plan, const Dataset& source, const ElementSpec* spec,
+                const std::optional<SourcePart>& part = {}) {
+  int64_t elements = source.cardinality();
+  if (part && elements >= 0) {
+    elements = CeilDiv(std::max<int64_t>(elements - part->before, 0), part->stride);
+  }
   if (elements < 0) return elements;  // infinite, unknown
   if (plan.cut == StepPlan::Cut::kNone) {
     return CeilDiv(elements, static_cast<int64_t>(plan.num_replicas));
@@ -155,6 +159,7 @@ DistributedDataset::DistributedDataset(Ref<Strategy> strategy, InputOptions opti
       dataset_(std::move(dataset)),
       fn_(std::move(fn)),
       sources_(std::move(parts.sources)),
+      shared_part_(std::move(parts.shared_part)),
       options_(options),
       plan_(std::move(parts.plan)),
       policy_(parts.policy),
@@ -234,7 +239,9 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
   } else {
     TUTTI_ASSIGN_OR_RETURN(ShardedDataset shard,
                            AutoShard(dataset, dataset.options().auto_shard_policy(),
-                                     strategy.num_workers(), strategy.worker(), call));
+                                     strategy.num_workers(), strategy.worker(), call,
+                                     dataset.options().share_files() ? TooFewFiles::kShare
+                                                                     : TooFewFiles::kError));
     parts.sources.push_back(std::move(shard.dataset));
     parts.policy = shard.policy;
     parts.explanation = std::move(shard.explanation);
@@ -245,6 +252,13 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
                                                             parts.explanation.find(", because")));
     }
     parts.needs_seed = shard.needs_agreed_seed;
+    if (shard.num_parts != 0) {
+      SourcePart& part = parts.shared_part.emplace();
+      part.origin = {parts.policy, shard.num_parts, shard.part,
+                     static_cast<int64_t>(strategy.num_local_replicas())};
+      part.before = shard.before;
+      part.stride = shard.stride;
+    }
   }
   parts.sources[0] = WithSlackPeriod(std::move(parts.sources[0]), strategy);
   const Dataset& source = *parts.sources[0];
@@ -257,7 +271,7 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
   if (batch != nullptr) TUTTI_RETURN_IF_ERROR(CheckBatchSpec(*batch, kDistribute));
   TUTTI_ASSIGN_OR_RETURN(parts.plan,
                          MakePlan(strategy, parts.policy, source, batch, options.rebatch));
-  parts.cardinality = StepsOf(parts.plan, source, batch);
+  parts.cardinality = StepsOf(parts.plan, source, batch, parts.shared_part);
   if (batch != nullptr) {
     parts.element_spec = SliceSpec(*batch, parts.plan.num_slices);
     const bool cuts_batches = parts.plan.sizes.empty() || [&] {
@@ -266,7 +280,7 @@ Result<DistributedDataset::Parts> DistributedDataset::Divide(const Strategy& str
       return rows == FixedRows(*batch);
     }();
     if (!cuts_batches) parts.element_spec = AnyRowsSpec(*parts.element_spec);
-    parts.whole_steps = parts.cardinality != kUnknownCardinality &&
+    parts.whole_steps = parts.cardinality != kUnknownCardinality && !parts.shared_part &&
                         HasFixedRows(*parts.element_spec) && PromisesSpec(source.node());
   }
   return parts;

@@ -94,6 +94,9 @@ class DistributedDataset final : public RefCounted {
   std::span<const Ref<const Dataset>> sources() const { return sources_; }
   const InputOptions& options() const { return options_; }
   const StepPlan& plan() const { return plan_; }
+  // Without an iterator: what this worker reads of sources()[0], which others read, too (the option
+  // share_files, where there are fewer files than workers); none: all of it.
+  const std::optional<SourcePart>& shared_part() const { return shared_part_; }
   // How many steps an iterator makes before they are asked for.
   size_t steps_ahead() const;
   // What each worker reads: never kAuto, kOff with one worker and for CreateFromFunction.
@@ -117,6 +120,7 @@ class DistributedDataset final : public RefCounted {
   friend Ref<T> MakeRef(Args&&... args);
   struct Parts {
     std::vector<Ref<const Dataset>> sources;
+    std::optional<SourcePart> shared_part;
     StepPlan plan;
     AutoShardPolicy policy = AutoShardPolicy::kOff;
     std::string explanation;
@@ -142,6 +146,7 @@ class DistributedDataset final : public RefCounted {
   const Ref<const Dataset> dataset_;
   const Ref<Function> fn_;
   const std::vector<Ref<const Dataset>> sources_;
+  const std::optional<SourcePart> shared_part_;
   const InputOptions options_;
   const StepPlan plan_;
   const AutoShardPolicy policy_;

@@ -64,7 +64,13 @@ Result<Ref<DistributedIterator>> DistributedIterator::Create(Ref<const Distribut
     Result<Ref<Iterator>> source = Iterator::Create(dataset_of_pipeline, {}, call);
     created = source.status();
     if (!created.ok()) break;
-    sources.emplace_back(std::move(source).value());
+    if (dataset->shared_part()) {
+      SourcePart part = *dataset->shared_part();
+      part.iterator = std::move(source).value();
+      sources.emplace_back(std::vector<SourcePart>{std::move(part)}, 0);
+    } else {
+      sources.emplace_back(std::move(source).value());
+    }
   }
   Stagings stagings(strategy.num_local_replicas());
   const InputOptions& input = dataset->options();

@@ -19,8 +19,10 @@
 // goes on from it (distributed_iterator_joint.cc), with every element that is left once. The parts
 // of the data that the workers had are dealt to those that go on: worker j of n takes parts j,
 // j + n ..., and has an element of each in turn; where there are fewer parts than workers, those
-// that share one keep every k-th element of it each. What is left of a batch that was cut is a
-// batch of its own. Workers may then run out at different steps, whatever the dataset promises.
+// that share one keep every k-th element of it each. With the option share_files it begins so where
+// there are fewer files than workers (DistributedDataset::shared_part). What is left of a batch
+// that was cut is a batch of its own. Workers may then run out at different steps, whatever the
+// dataset promises.
 
 #ifndef TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_
 #define TUTTI_CORE_STRATEGY_DISTRIBUTED_ITERATOR_H_

@@ -218,6 +218,12 @@ Status DistributedIterator::RestoreOwn(SavedPosition position, const CallOptions
     return GoTo(std::move(prepared), call);
   }
   TUTTI_RETURN_IF_ERROR(CheckWorkers(position.policy, position.num_workers, position.worker));
+  if (dataset_->shared_part()) {
+    return InvalidArgument(
+        "restore: the position was saved by a worker that read its data alone, and this one shares "
+        "its files with others (share_files); restore a joint position, which the workers save "
+        "together");
+  }
   if (maker_.is_dealt()) {
     // Back to what is this worker's own.
     Prepared prepared;

@@ -226,7 +226,13 @@ Ref<Dataset> DrawPipeline(TestWorker& worker, Ref<Dataset> dataset, uint64_t see
   return dataset->Batch(1 + below(7)).value();
 }
 
-enum class Division { kFile, kHint, kData, kFunction };
+enum class Division { kFile, kHint, kData, kFunction, kSharedFiles };
+
+Ref<Dataset> WithSharedFiles(const Ref<Dataset>& dataset) {
+  DatasetOptions options;
+  EXPECT_TRUE(options.SetBool("experimental_distribute.share_files", true).ok());
+  return dataset->WithOptions(options).value();
+}
 
 // The same pipeline for whoever asks.
 MakeDistributed Distributed(Division division, const RecordFiles& files, uint64_t seed,
@@ -249,8 +255,9 @@ MakeDistributed Distributed(Division division, const RecordFiles& files, uint64_
       });
       return DistributedDataset::CreateFromFunction(worker.strategy, *fn, options, worker.Hang());
     }
+    const bool by_file = division == Division::kFile || division == Division::kSharedFiles;
     const Ref<Dataset> numbers =
-        division == Division::kFile ? files.Read(worker)
+        by_file ? files.Read(worker)
         : division == Division::kHint
             ? Range(worker, 60)->Shard(kShardHint, kShardHint).value()
             : Range(worker, 60);
@@ -260,22 +267,23 @@ MakeDistributed Distributed(Division division, const RecordFiles& files, uint64_
       const Ref<Dataset> flat = dataset->Unbatch().value();
       dataset = flat->Batch(1 + static_cast<int64_t>(seed % 7)).value();
     }
+    if (division == Division::kSharedFiles) dataset = WithSharedFiles(dataset);
     return DistributedDataset::Create(
         worker.strategy,
-        *WithPolicy(dataset, division == Division::kFile   ? AutoShardPolicy::kFile
+        *WithPolicy(dataset, by_file                       ? AutoShardPolicy::kFile
                              : division == Division::kHint ? AutoShardPolicy::kHint
                                                            : AutoShardPolicy::kData),
         options, worker.Hang());
   };
 }
 
-// Drawn until the time is over: W workers, then W', then W'', each element once.
-TEST(JointPositions, EveryElementComesOnceHoweverManyWorkersGoOn) {
-  std::vector<std::vector<int64_t>> numbers(9);
-  for (int64_t i = 0; i < 60; ++i) numbers[static_cast<size_t>(i * i % 9)].push_back(i);
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i].push_back(60 + static_cast<int64_t>(i));
-  const RecordFiles files(numbers);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(Scaled(1500));
+// Drawn until the time is over: W workers, then W', then W'', each element once. `divide` gives the
+// division and the files of a draw.
+void ExpectEachElementOnce(
+    int64_t milliseconds,
+    const std::function<std::pair<Division, const RecordFiles*>(uint64_t draw)>& divide) {
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(Scaled(milliseconds));
   uint64_t seed = 1;
   for (; seed < 12 || std::chrono::steady_clock::now() < until; ++seed) {
     if (seed > 4000) break;
@@ -286,10 +294,10 @@ TEST(JointPositions, EveryElementComesOnceHoweverManyWorkersGoOn) {
       return JobSize{workers, 1 + below(2)};
     };
     const JobSize sizes[] = {size(), size(), size()};
-    const auto division = static_cast<Division>(below(4));
+    const auto [division, files] = divide(random.Next());
     const Rebatch rebatch = below(2) == 0 || division == Division::kFunction ? Rebatch::kCeil
                                                                              : Rebatch::kEven;
-    const MakeDistributed make = Distributed(division, files, seed, rebatch);
+    const MakeDistributed make = Distributed(division, *files, seed, rebatch);
     SCOPED_TRACE(Format("seed {}: {}x{}, {}x{}, {}x{}, division {}, rebatch {}", seed,
                         sizes[0].workers, sizes[0].replicas, sizes[1].workers, sizes[1].replicas,
                         sizes[2].workers, sizes[2].replicas, static_cast<int>(division),
@@ -303,7 +311,81 @@ TEST(JointPositions, EveryElementComesOnceHoweverManyWorkersGoOn) {
     ASSERT_EQ(counted, expected);
     if (testing::Test::HasFailure()) return;
   }
-  RecordProperty("pipelines", static_cast<int>(seed));
+  testing::Test::RecordProperty("pipelines", static_cast<int>(seed));
+}
+
+// The numbers from 0 on, in so many files.
+RecordFiles FilesOfNumbers(size_t num_files) {
+  std::vector<std::vector<int64_t>> numbers(num_files);
+  for (int64_t i = 0; i < 60; ++i) {
+    numbers[static_cast<size_t>(i * i) % num_files].push_back(i);
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i].push_back(60 + static_cast<int64_t>(i));
+  return RecordFiles(numbers);
+}
+
+TEST(JointPositions, EveryElementComesOnceHoweverManyWorkersGoOn) {
+  const RecordFiles files = FilesOfNumbers(9);
+  ExpectEachElementOnce(1500, [&](uint64_t draw) {
+    return std::pair{static_cast<Division>(draw % 4), &files};
+  });
+}
+
+TEST(JointPositions, EveryElementComesOnceAlsoWhereThereAreFewerFilesThanWorkers) {
+  const RecordFiles files[] = {FilesOfNumbers(1), FilesOfNumbers(2), FilesOfNumbers(3)};
+  ExpectEachElementOnce(1000, [&](uint64_t draw) {
+    return std::pair{Division::kSharedFiles, &files[draw % 3]};
+  });
+}
+
+// Each of its own place in the turn, in the order of the file.
+TEST(JointPositions, WorkersThatShareAFileTakeItsElementsInTurn) {
+  const RecordFiles files({{0, 1, 2, 3, 4, 5, 6}, {10, 11, 12}});
+  const std::vector<std::vector<std::string>> steps =
+      StepsOfJob(3, 1, [&](TestWorker& worker) {
+        return WithPolicy(WithSharedFiles(files.Read(worker)->Batch(1).value()),
+                          AutoShardPolicy::kFile);
+      });
+  const auto rows_of = [&](size_t worker) {
+    std::string rows;
+    for (const std::string& step : steps[worker]) {
+      if (step.starts_with("[") && !step.starts_with("[]")) rows += step.substr(0, step.find(']'));
+    }
+    return rows;
+  };
+  EXPECT_EQ(rows_of(0), "[0[2[4[6");
+  EXPECT_EQ(rows_of(1), "[10[11[12");
+  EXPECT_EQ(rows_of(2), "[1[3[5");
+}
+
+TEST(JointPositions, APositionOfOneWorkerDoesNotFitOneThatSharesItsFiles) {
+  const RecordFiles files({{0, 1, 2, 3}});
+  std::vector<std::string> states(2);
+  for (const bool shares : {false, true}) {
+    TestJob job(2, 1);
+    job.OnWorkers([&](TestWorker& worker) {
+      const Ref<Dataset> batches = files.Read(worker)->Batch(1).value();
+      const Ref<DistributedDataset> dataset = Distribute(
+          worker, shares ? WithPolicy(WithSharedFiles(batches), AutoShardPolicy::kFile)
+                         : WithPolicy(batches, AutoShardPolicy::kData));
+      const Ref<DistributedIterator> iterator = Iterate(worker, dataset);
+      std::string& state = states[static_cast<size_t>(worker.index)];
+      if (!shares) {
+        state = iterator->Save(worker.Hang()).value();
+      } else {
+        EXPECT_THAT(dataset->Explain(),
+                    testing::HasSubstr("of which 2 workers keep one element in 2 each"));
+        EXPECT_TRUE(Fails(iterator->Restore(state, worker.Hang()), StatusCode::kInvalidArgument,
+                          {"share_files", "joint position"}));
+        NextText(worker, *iterator);
+        const std::string own = iterator->Save(worker.Hang()).value();
+        const std::vector<std::string> rest = RestOf(worker, *iterator);
+        ASSERT_TRUE(iterator->Restore(own, worker.Hang()).ok());
+        EXPECT_EQ(RestOf(worker, *iterator), rest);
+      }
+      EXPECT_TRUE(iterator->Close(worker.Hang()).ok());
+    });
+  }
 }
 
 TEST(JointPositions, OfAsManyWorkersGoOnStepForStep) {

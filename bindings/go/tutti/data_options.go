@@ -9,10 +9,11 @@ import (
 // experimental_external_state_policy, threading.private_threadpool_size,
 // threading.max_intra_op_parallelism, autotune.ram_budget,
 // experimental_distribute.auto_shard_policy, experimental_distribute.num_devices,
-// experimental_optimization.autotune_cpu_budget; of experimental_stats the boolean
-// latency_all_edges and profile, the texts prefix and counter_prefix, and the StatsAggregator.
-// experimental_deterministic and experimental_threading.* are other names of deterministic and
-// threading.*. Dataset.Explain says which are kept without effect: most of
+// experimental_optimization.autotune_cpu_budget; the boolean experimental_distribute.share_files,
+// with which workers share files where there are fewer than workers; of experimental_stats the
+// boolean latency_all_edges and profile, the texts prefix and counter_prefix, and the
+// StatsAggregator. experimental_deterministic and experimental_threading.* are other names of
+// deterministic and threading.*. Dataset.Explain says which are kept without effect: most of
 // experimental_optimization.*. Its native_functions demands that no operation calls Go: an iterator
 // is ErrFailedPrecondition otherwise. With experimental_slack the thread of the last prefetch
 // pauses after each experimental_distribute.num_devices elements, which a strategy sets.

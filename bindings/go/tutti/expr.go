@@ -3,7 +3,6 @@ package tutti
 import (
 	"context"
 	"math"
-	"sync/atomic"
 
 	"tutti.dev/tutti/internal/native"
 )
@@ -31,36 +30,6 @@ type Expr struct {
 type exprParts struct {
 	names []string // none: a tuple
 	parts []Expr
-}
-
-// exprTrace is one call of a traced function, with the first error in it.
-type exprTrace struct {
-	o     *object
-	err   error
-	order int64 // of beginning: what is traced inside of a function begins after it
-}
-
-// begun counts traces.
-var begun atomic.Int64
-
-// node is what x is in t, which captures it where it is of the function around.
-func (t *exprTrace) nodeOf(x Expr, what string) (int64, error) {
-	node, err := x.leaf(what)
-	if err != nil || x.trace == t {
-		return node, err
-	}
-	if x.trace.order > t.order {
-		return 0, invalidArgument("%s: an Expr of another trace is used", what)
-	}
-	outer, err := x.trace.o.use()
-	if err != nil {
-		return 0, err
-	}
-	defer x.trace.o.done()
-	captured := t.add(func(trace uintptr, made *int64) uintptr {
-		return native.Expression_capture(trace, outer, node, made)
-	})
-	return captured.node, t.err
 }
 
 func (t *exprTrace) fail(err error) {
@@ -167,14 +136,7 @@ func (x Expr) Operation(name string, others []any, numbers []int64, dtype DType,
 	if x.trace == nil {
 		return x
 	}
-	// The innermost, which captures what is of those around it.
-	inner := x.trace
-	for _, other := range others {
-		given, ok := other.(Expr)
-		if ok && given.trace != nil && given.trace.order > inner.order {
-			inner = given.trace
-		}
-	}
+	inner := x.innermost(others)
 	first, err := inner.nodeOf(x, name)
 	nodes := []int64{first}
 	for _, other := range others {
@@ -332,20 +294,21 @@ func (x Expr) DecodeRaw(dtype DType) Expr {
 
 // Call is, of bytes, component leaf, in the order of names, of what ParseExample gives.
 func (x Expr) Call(function *Function, leaf int64) Expr {
-	node, err := x.leaf("call")
 	if x.trace == nil {
 		return x
 	}
+	inner := x.innermost(nil)
+	node, err := inner.nodeOf(x, "call")
 	var pointer uintptr
 	if err == nil {
 		pointer, err = function.use()
 	}
 	if err != nil {
-		x.trace.fail(err)
-		return Expr{trace: x.trace}
+		inner.fail(err)
+		return Expr{trace: inner}
 	}
 	defer function.o.done()
-	return x.trace.add(func(trace uintptr, made *int64) uintptr {
+	return inner.add(func(trace uintptr, made *int64) uintptr {
 		return native.Expression_add_call(trace, pointer, node, leaf, made)
 	})
 }
@@ -484,24 +447,6 @@ func ExpressionOf(fn func(element Expr) Expr, element *Spec) *Function {
 			return native.Expression_function(pointer, used, made)
 		})
 	})
-}
-
-// traceOf is the function that call makes in a trace of its own.
-func traceOf(element *Spec, call func(trace *exprTrace, x Expr) (uintptr, error)) *Function {
-	spec, err := element.use()
-	if err != nil {
-		return &Function{err: err}
-	}
-	defer element.done()
-	var pointer uintptr
-	if err := check(native.Expression_create(spec, &pointer)); err != nil {
-		return &Function{err: err}
-	}
-	trace := &exprTrace{o: own(pointer, "trace", native.Tutti_expression_release),
-		order: begun.Add(1)}
-	defer trace.o.close()
-	var leaf int64
-	return functionOf(call(trace, trace.placeholder(spec, []int64{}, &leaf)))
 }
 
 func (d *Dataset) traced(fn func(element Expr) Expr, options []Option,

@@ -27,7 +27,8 @@ func (x Expr) made(maker string, input uintptr) *Dataset {
 	if x.trace == nil {
 		return datasetOf(0, invalidArgument("%s: an Expr is made by FlatMapExpr and its like", maker))
 	}
-	nodes, err := x.result(x.trace)
+	inner := x.innermost(nil)
+	nodes, err := x.result(inner)
 	if err != nil {
 		return datasetOf(0, err)
 	}
@@ -42,7 +43,7 @@ func (x Expr) made(maker string, input uintptr) *Dataset {
 		return datasetOf(0, err)
 	}
 	defer defaultRuntime.done()
-	return datasetOf(readOut(x.trace.o, func(trace uintptr, made *uintptr) uintptr {
+	return datasetOf(readOut(inner.o, func(trace uintptr, made *uintptr) uintptr {
 		return native.Expression_add_dataset(trace, runtime, maker, input, used, made)
 	}))
 }
@@ -57,8 +58,7 @@ func (x Expr) Slices() *Dataset { return x.Dataset("from_tensor_slices") }
 
 // DatasetExpressionOf is the native function that gives the dataset that fn gives for a placeholder
 // of an element, for FlatMapWith and InterleaveWith. The functions of MapExpr and its like inside
-// of fn use its placeholders as they use their own; where three stand inside of one another, the
-// innermost uses those of its neighbour.
+// of fn use its placeholders as they use their own, however many stand inside of one another.
 func DatasetExpressionOf(fn func(element Expr) *Dataset, element *Spec) *Function {
 	if fn == nil || element == nil {
 		return &Function{err: invalidArgument(

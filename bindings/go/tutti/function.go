@@ -171,6 +171,14 @@ func (f *Function) use() (uintptr, error) {
 	return f.o.use()
 }
 
+// Err is what went wrong in making it.
+func (f *Function) Err() error {
+	if f == nil {
+		return nil
+	}
+	return f.err
+}
+
 // Close ends the reference; datasets that use the function keep it.
 func (f *Function) Close() error {
 	if f != nil {

@@ -91,14 +91,20 @@ func (d *Dataset) BucketBySequenceLength(length func(element Value) (int64, erro
 		return datasetOf(0, invalidArgument(
 			"bucket_by_sequence_length: a function is needed, not nil"))
 	}
-	op := operationOf(options)
 	lengths := d.numbering(length, options)
 	defer lengths.Close()
-	function, err := lengths.use()
+	return d.BucketBySequenceLengthWith(lengths, boundaries, batchSizes, options...)
+}
+
+// BucketBySequenceLengthWith is BucketBySequenceLength with a function.
+func (d *Dataset) BucketBySequenceLengthWith(length *Function, boundaries, batchSizes []int64,
+	options ...Option) *Dataset {
+	op := operationOf(options)
+	function, err := length.use()
 	if err != nil {
 		return datasetOf(0, err)
 	}
-	defer lengths.o.done()
+	defer length.o.done()
 	limits, err := Of(boundaries, int64(len(boundaries)))
 	if err != nil {
 		return datasetOf(0, err)

@@ -157,22 +157,12 @@ func (d *Dataset) GroupByWindowWith(key, reduce *Function, windowSize int64, siz
 func (d *Dataset) grouped(key func(element Value) (int64, error),
 	reduce func(key int64, window *Dataset) (*Dataset, error), windowSize int64, sizes *Function,
 	options []Option) *Dataset {
-	if key == nil || reduce == nil {
+	if key == nil {
 		return datasetOf(0, invalidArgument("group_by_window: a function is needed, not nil"))
 	}
 	keys := d.numbering(key, options)
 	defer keys.Close()
-	reducing := d.of().NewFunction(func(in Value) (Value, error) {
-		number, window, err := keyAndWindow(in)
-		if err != nil {
-			return Value{}, err
-		}
-		made, err := reduce(number, window)
-		if err != nil {
-			return Value{}, err
-		}
-		return OfDataset(made)
-	}, FunctionOptions{Name: operationOf(options).name})
+	reducing := d.windowReducer(reduce, options)
 	defer reducing.Close()
 	return d.GroupByWindowWith(keys, reducing, windowSize, sizes, options...)
 }

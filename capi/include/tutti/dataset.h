@@ -721,7 +721,8 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * experimental_external_state_policy (WARN 0, IGNORE 1, FAIL 2; unset: as IGNORE),
  * threading.private_threadpool_size, threading.max_intra_op_parallelism, autotune.ram_budget,
  * experimental_distribute.auto_shard_policy (OFF -1, AUTO 0, FILE 1, DATA 2, HINT 3),
- * experimental_distribute.num_devices. Under experimental_optimization booleans:
+ * experimental_distribute.num_devices; and the boolean experimental_distribute.share_files (false).
+ * Under experimental_optimization booleans:
  * apply_default_optimizations, autotune, map_and_batch_fusion, map_parallelization,
  * noop_elimination, shuffle_and_repeat_fusion (true), autotune_buffers, filter_fusion,
  * filter_with_random_uniform_fusion, hoist_random_uniform, map_and_filter_fusion, map_fusion,
@@ -734,7 +735,10 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. With experimental_slack the thread of the last prefetch pauses after each
  * experimental_distribute.num_devices elements (unset: 1; a strategy sets it to its replicas in
- * this process) for a fifth of the time that the last one lay ready. The policy for external
+ * this process) for a fifth of the time that the last one lay ready. With
+ * experimental_distribute.share_files fewer files than workers are no error under FILE and AUTO:
+ * the files are dealt out in as many parts as there are files, and workers that share a part take
+ * its elements, as they come out of the dataset, in turn. The policy for external
  * state is asked where an operation calls a function of the program's and the dataset is
  * serialised or an iterator over it is saved: under WARN the log says that its state is left
  * out, under FAIL it is FAILED_PRECONDITION. experimental_optimization.native_functions, a

@@ -129,7 +129,8 @@ TUTTI_API tutti_status *tutti_distributed_iterator_save_joint(tutti_distributed_
 /* Goes to a saved position, of an equal dataset and of this release's versions as for an iterator
  * (tutti_iterator_restore). A joint one of another number of workers or replicas is restored by all
  * workers together, from a dataset that is distributed with the same policy and options; steps may
- * have fewer rows then than the spec says, as the workers run out at different ones.
+ * have fewer rows then than the spec says, as the workers run out at different ones. More workers
+ * than files go on under the policy FILE with the option experimental_distribute.share_files.
  * Context: cross-replica. Threads: one at a time. Since: 0.1. */
 TUTTI_API tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
                                                            const void *state, size_t size,

@@ -385,7 +385,10 @@ Result<Slab> JoinRows(std::span<const Slab> parts, MemoryAccount* account) {
   TUTTI_RETURN_IF_ERROR(CheckOneStructure(parts));
   Slab out;
   out.tree = parts[0].tree;
-  for (const Slab& part : parts) out.rows += part.rows;
+  for (const Slab& part : parts) {
+    out.rows += part.rows;
+    out.origins.Append(part.origins, part.rows);
+  }
   for (size_t i = 0; i < parts[0].columns.size(); ++i) {
     if (!IsUniform(parts, i)) {
       TUTTI_ASSIGN_OR_RETURN(Column column, OwnLeaves(parts, i, account));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -195,10 +196,17 @@ class Filling final : public GraphRewrite {
   const std::span<const Ref<Tensor>> values_;
 };
 
-// Seeds that nobody gave come from the element, where what is drawn depends on one.
+// Of which trace the places of a node are, while that is put together; 0 in what it has become.
+constexpr std::string_view kTrace = "trace";
+int64_t NumberOf(const Expression* trace) {
+  return static_cast<int64_t>(reinterpret_cast<intptr_t>(trace));
+}
+
+// The datasets of placeholders are this trace's. Seeds that nobody gave come from the element,
+// where what is drawn depends on one.
 class SeededByElement final : public GraphRewrite {
  public:
-  explicit SeededByElement(const Node& root) {
+  SeededByElement(const Expression* trace, const Node& root) : trace_(trace) {
     for (const Node* node : InputsFirst(root)) {
       bool depends = IsTraced(*node);
       for (const Ref<Function>& function : node->functions()) {
@@ -213,6 +221,7 @@ class SeededByElement final : public GraphRewrite {
 
  protected:
   Result<Ref<const Node>> Replace(const Node& node) override {
+    if (IsTraced(node) && node.attributes().Int(kTrace) != 0) return Own(node);
     const bool is_drawn = node.op().determinism == Determinism::kSeeded &&
                           node.attributes().Find("seed") != nullptr &&
                           !node.attributes().Bool("seed_given", true) &&
@@ -239,6 +248,26 @@ class SeededByElement final : public GraphRewrite {
   }
 
  private:
+  Result<Ref<const Node>> Own(const Node& node) {
+    if (node.attributes().Int(kTrace) != NumberOf(trace_)) {
+      return InvalidArgument(
+          "expression: {} is made of placeholders of another traced function, and is used outside "
+          "of it; capture them, and make it of what they are here",
+          node.label());
+    }
+    Attributes attributes;
+    for (const auto& [key, value] : node.attributes().items()) {
+      if (key != kTrace) attributes.Set(key, value);
+    }
+    Node::Inputs inputs;
+    for (const Ref<const Node>& input : node.inputs()) {
+      TUTTI_ASSIGN_OR_RETURN(Ref<const Node> made, Rewrite(*input));
+      inputs.push_back(std::move(made));
+    }
+    return NodeWith(node, std::move(attributes), std::move(inputs));
+  }
+
+  const Expression* const trace_;
   std::unordered_set<const Node*> depending_;
 };
 
@@ -359,7 +388,7 @@ Result<std::vector<int64_t>> ExportAll(Expression* expression, std::span<const i
 
 constinit const OpTraits kTracedSourceOp = {
     .name = "traced_source",
-    .attributes = {{"maker"}, {"places"}, {"tree"}, {"spec"}},
+    .attributes = {{"maker"}, {"places"}, {"tree"}, {"spec"}, {kTrace, 0}},
     .num_inputs = 0,
     .check = CheckTracedSource,
     .cardinality = UnknownCount,
@@ -369,7 +398,7 @@ constinit const OpTraits kTracedSourceOp = {
 
 constinit const OpTraits kTracedCountOp = {
     .name = "traced_count",
-    .attributes = {{"maker"}, {"places"}},
+    .attributes = {{"maker"}, {"places"}, {kTrace, 0}},
     .row_ratio = RowRatio::kRepeated,
     .check = CheckTracedCount,
     .cardinality = UnknownCount,
@@ -409,6 +438,7 @@ Result<Ref<Dataset>> MakeTracedSource(const Ref<DatasetEnvironment>& environment
   attributes.Set("places", std::move(places));
   attributes.Set("tree", std::move(structure));
   attributes.Set("spec", std::move(spec));
+  attributes.Set(kTrace, NumberOf(expression));
   return Dataset::Make(environment, kTracedSourceOp.name, {}, std::move(attributes), {});
 }
 
@@ -421,6 +451,7 @@ Result<Ref<Dataset>> MakeTracedCount(const Dataset& input, Expression* expressio
   Attributes attributes;
   attributes.Set("maker", std::string(maker));
   attributes.Set("places", std::move(places));
+  attributes.Set(kTrace, NumberOf(expression));
   return Dataset::Make(input.environment(), kTracedCountOp.name, {}, std::move(attributes),
                        {Ref<Dataset>::Retain(const_cast<Dataset*>(&input))});
 }
@@ -437,7 +468,7 @@ Result<Ref<Function>> MakeDatasetFunction(const Ref<Expression>& expression,
           node->label());
     }
   }
-  SeededByElement seeded(dataset.node());
+  SeededByElement seeded(expression.get(), dataset.node());
   TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, seeded.Rewrite(dataset.node()));
   const std::vector<int64_t> exports = expression->exports();
   Ref<Function> values;

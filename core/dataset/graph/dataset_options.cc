@@ -49,6 +49,7 @@ constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"experimental_stats.latency_all_edges", true, 0, 1, 0},
     {"experimental_stats.profile", true, 0, 1, 0},
     {"experimental_optimization.native_functions", true, 0, 1, 0},
+    {"experimental_distribute.share_files", true, 0, 1, 0},
 };
 
 // In the order of DatasetOptions::Text.

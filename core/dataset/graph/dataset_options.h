@@ -20,6 +20,9 @@
 //   experimental_distribute.num_devices                  0 or more; elements that make one step,
 //                                                        for experimental_slack; unset: a
 //                                                        strategy sets it to its replicas here
+//   experimental_distribute.share_files                  bool, false; where there are fewer files
+//                                                        than workers, several take the elements
+//                                                        of a file's part in turn
 //   experimental_optimization.autotune                   bool, true; what is left to the library
 //                                                        (AUTOTUNE) follows what is measured, else
 //                                                        it is a constant
@@ -94,8 +97,9 @@ class DatasetOptions {
     kLatencyAllEdges,
     kProfile,
     kNativeFunctions,
+    kShareFiles,
   };
-  static constexpr int kNumKeys = 28;
+  static constexpr int kNumKeys = 29;
   enum class Text : int32_t { kStatsPrefix, kStatsCounterPrefix };
   static constexpr int kNumTexts = 2;
 
@@ -118,6 +122,7 @@ class DatasetOptions {
   AutoShardPolicy auto_shard_policy() const {
     return static_cast<AutoShardPolicy>(Value(Key::kAutoShardPolicy, 0));
   }
+  bool share_files() const { return Value(Key::kShareFiles, 0) != 0; }
   int64_t private_threadpool_size() const { return Value(Key::kPrivateThreadpoolSize, 0); }
   int64_t max_intra_op_parallelism() const { return Value(Key::kMaxIntraOpParallelism, 0); }
   bool slack() const { return Value(Key::kSlack, 0) != 0; }

@@ -31,6 +31,20 @@ bool DropsRemainder(const Node& node) {
 // A position of the input that takes more bytes is kept only where it saves calls of functions.
 constexpr size_t kMaxMarkBytes = 64 * 1024;
 
+// Among which records each batch lies.
+Origins OriginsOfBatches(std::span<const Slab> parts, int64_t batches, int64_t rows_each) {
+  Origins of_batches;
+  if (std::ranges::all_of(parts, [](const Slab& part) { return part.origins.empty(); })) {
+    return of_batches;
+  }
+  Origins of_rows;
+  for (const Slab& part : parts) of_rows.Append(part.origins, part.rows);
+  for (int64_t i = 0; i < batches; ++i) {
+    of_batches.Add(of_rows.Among(i * rows_each, (i + 1) * rows_each), 1);
+  }
+  return of_batches;
+}
+
 class BatchStage final : public Stage {
  public:
   BatchStage(const Node& node, const ExecContext& context, StageInputs inputs,
@@ -326,18 +340,23 @@ class BatchStage final : public Stage {
       }
       std::vector<Slab> kept;
       if (demand.tentative) kept = parts;
+      Origins origins = OriginsOfBatches(parts, batches, rows_each);
       Result<Slab> stacked = stacker_->Stack(std::move(parts), rows_each, account_);
       if (stacked.ok()) {
         *slab = std::move(stacked).value();
+        slab->origins = std::move(origins);
       } else if (demand.tentative) {
         PutBack(0, &kept);
         slab->status = Undecided(node());
         return;
       } else {
         const Status& error = stacked.status();
-        slab->status = Status(error.code(), Format("{}: {}", node().label(), error.message()))
-                           .With("node", node().label())
-                           .With("index", index_);
+        const Origin origin = origins.Of(0);
+        slab->status = origin.About(Status(error.code(), Format("{}{}: {}", node().label(),
+                                                                origin.ToString(),
+                                                                error.message()))
+                                        .With("node", node().label())
+                                        .With("index", index_));
       }
     }
     index_ += batches;

@@ -33,6 +33,7 @@
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_testing.h"
 #include "core/dataset/testing/sqlite_testing.h"
+#include "core/dataset/testing/traced_datasets_testing.h"
 
 namespace tutti {
 namespace {
@@ -318,6 +319,10 @@ class GoldenPipelines : public DatasetTest {
            environment_->SetDefaultSeed(5);
            return Case{Ok(Range(4)->FlatMap(Registered("shuffled_from"))), 4};
          }},
+        {"flat_map.expression",
+         [this] { return Case{Ok(Range(4)->FlatMap(TracedSums(datasets_))), 2}; }},
+        {"flat_map.expression_in_expression",
+         [this] { return Case{Ok(Range(4)->FlatMap(TracedTwice(datasets_))), 2}; }},
         {"from_elements",
          [this] {
            Attributes attributes;
@@ -353,6 +358,8 @@ class GoldenPipelines : public DatasetTest {
                        2};
          }},
         {"map", [this] { return Case{Ok(Range(6)->Map(Registered("add_one"))), 2}; }},
+        {"interleave.expression",
+         [this] { return Case{Ok(Range(4)->Interleave(TracedRepeats(datasets_), 2)), 3}; }},
         {"map.expression", [this] { return Case{Ok(Range(6)->Map(TwicePlus())), 2}; }},
         {"map.first_element_made_to_learn_the_spec",
          [this] { return Case{Ok(Range(3)->Map(Registered("add_one_later_known"))), 0}; }},

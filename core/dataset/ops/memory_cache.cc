@@ -161,6 +161,10 @@ class MemoryCacheWriter final : public CacheWriter {
     Result<Slab> made = JoinRows(open_, &*pass_->account);
     if (!made.ok()) return Full(made.status());
     Slab chunk = std::move(made).value();
+    // Where they would take about as much as the rows they are not worth it.
+    if (chunk.origins.num_runs() > static_cast<size_t>(8 + chunk.rows / 16)) {
+      chunk.origins = Origins();
+    }
     for (Column& column : chunk.columns) {
       if (column.is_dense()) {
         column = Column::Borrowed(column.dense());

@@ -181,6 +181,7 @@ class WindowStage final : public Stage {
       ++slab->rows;
       if (demand.count_only) continue;
       slab->tree = window->tree;
+      slab->origins.Add(window->origins.Of(0), 1);
       columns.resize(window->columns.size());
       for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(window->columns[i].Row(0));
     }
@@ -314,6 +315,9 @@ class WindowStage final : public Stage {
     Slab window;
     window.rows = 1;
     if (count_only) return window;
+    Origins origins;
+    for (const Slab& part : parts) origins.Append(part.origins, part.rows);
+    window.origins.Add(origins.Among(0, count), 1);
     const Status made = MakeDatasets(std::move(parts), &window);
     if (!made.ok()) return made.WithPrefix(node().label()).With("node", node().label());
     return window;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/memory_account.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/record_file_dataset_testing.h"
@@ -192,6 +193,78 @@ TEST_F(TextLineDataset, WhatIsShuffledShardedOrRestoredKnowsItsRecord) {
   const Ref<Iterator> after = Iterate(refused);
   ASSERT_TRUE(after->Restore(before->Save(CallOptions()).value(), CallOptions()).ok());
   says(lines, after.get());
+}
+
+// Fails for a batch with a "bad" in it, and a window whose place in its list is said in `data`.
+Result<Ref<Value>> RefuseBadBatch(Context&, const Value& in, void*) {
+  for (const BytesView& line : in.leaf().tensor().span<BytesView>()) {
+    if (line.text() == "bad") return InvalidArgument("it is bad");
+  }
+  return Value::OfLeaf(in.leaf());
+}
+Result<Ref<Value>> RefuseThird(Context&, const Value& in, void* count) {
+  if (++*static_cast<int64_t*>(count) == 3) return InvalidArgument("it is bad");
+  return Value::OfLeaf(in.leaf());
+}
+
+TEST_F(TextLineDataset, BatchesAndWindowsKnowAmongWhichRecordsTheyLie) {
+  const std::string path = folder_.Write("lines", "a\nb\nc\nd\nbad\nf\ng\n");
+  const Ref<Dataset> lines = Read({path});
+  const auto error_of = [](const Ref<Dataset>& dataset) {
+    std::vector<Status> errors;
+    const Ref<Iterator> iterator = Iterate(dataset);
+    for (Result<Ref<Value>> element = iterator->Next(CallOptions()); !element.ok() || *element;
+         element = iterator->Next(CallOptions())) {
+      if (!element.ok()) errors.push_back(element.status());
+    }
+    EXPECT_EQ(errors.size(), 1u);
+    return errors.empty() ? OkStatus() : errors[0];
+  };
+  const auto expect = [&](const Ref<Dataset>& dataset, int64_t first, int64_t last) {
+    const Status error = error_of(dataset->Map(MakeFunction(RefuseBadBatch), {}).value());
+    EXPECT_THAT(std::string(error.message()),
+                HasSubstr(Format("(records {} to {} of \"{}\")", first, last, path)));
+    EXPECT_EQ(Detail<std::string>(error, "source_file"), path);
+    EXPECT_EQ(Detail<int64_t>(error, "source_record"), first);
+    EXPECT_EQ(Detail<int64_t>(error, "source_last_record"), last);
+  };
+  expect(lines->Batch(2).value(), 4, 5);
+  expect(lines->Skip(1).value()->Batch(3).value(), 4, 6);
+  expect(lines->PaddedBatch(4).value(), 4, 6);
+  expect(lines->Batch(2).value()->Shuffle(3, Seed(7)).value(), 4, 5);
+  expect(lines->Batch(3).value()->Prefetch(1).value(), 3, 5);
+  // Among those that it keeps: 0, 2, 4 and 6.
+  expect(lines->Shard(2, 0).value()->Batch(2).value(), 4, 6);
+  // From anywhere in the file.
+  expect(lines->Shuffle(100, Seed(7)).value()->Batch(7).value(), 0, 6);
+
+  int64_t count = 0;
+  const Status window = error_of(
+      lines->Window(2, 2).value()->Map(MakeFunction(RefuseThird, {.data = &count}), {}).value());
+  EXPECT_THAT(std::string(window.message()),
+              HasSubstr(Format("element 2 (records 4 to 5 of \"{}\")", path)));
+  // Of several files none.
+  const Ref<Dataset> both = Read({folder_.Write("first", "a\n"), path});
+  const Status mixed = error_of(
+      both->Batch(8).value()->Map(MakeFunction(RefuseBadBatch), {}).value());
+  EXPECT_THAT(std::string(mixed.message()), Not(HasSubstr("record")));
+  EXPECT_EQ(mixed.FindDetail("source_file"), nullptr);
+}
+
+TEST_F(TextLineDataset, WhatIsCachedInMemoryKnowsItsRecord) {
+  const std::string path = folder_.Write("lines", "a\nb\nc\nd\nbad\nf\n");
+  const Ref<Dataset> lines = Read({path});
+  for (const Ref<Dataset>& cached :
+       {lines->Cache().value(), lines->Shuffle(9, Seed(7)).value()->Cache().value()}) {
+    const Ref<Dataset> twice =
+        cached->Repeat(2).value()->Map(MakeFunction(RefuseBad), {}).value();
+    std::vector<Status> errors;
+    (void)All(twice, &errors);
+    ASSERT_EQ(errors.size(), 2u);
+    for (const Status& error : errors) {
+      EXPECT_THAT(std::string(error.message()), HasSubstr("(record 4 of \"" + path + "\")"));
+    }
+  }
 }
 
 TEST_F(TextLineDataset, IsSerialised) {

@@ -228,21 +228,61 @@ std::string PlaceText(const FileRewrite::Place& place, const Team& team) {
   return Format("{} of {} files ({})", ours, all, place.label);
 }
 
-Status TooFewFiles(const FileRewrite::Place& place, AutoShardPolicy policy, const Team& team) {
+Status FewerFiles(const FileRewrite::Place& place, AutoShardPolicy policy, const Team& team) {
   return InvalidArgument(
              "auto-sharding with the policy {}: {} reads {} files and there are {} workers, some "
              "of which would get nothing; set experimental_distribute.auto_shard_policy to DATA "
              "(every worker reads everything and keeps its part of each batch) or to OFF (every "
-             "worker uses everything), or write the data into {} files or more; the policy FILE "
-             "needs at least as many files as workers",
+             "worker uses everything), or experimental_distribute.share_files to true (workers "
+             "that share a file take its elements in turn), or write the data into {} files or "
+             "more; the policy FILE needs at least as many files as workers",
              policy == AutoShardPolicy::kFile ? "FILE" : "AUTO", place.label, *place.num_files,
              team.num_workers, team.num_workers)
       .With("files", *place.num_files)
       .With("workers", team.num_workers);
 }
 
+const char* WhyByFile(AutoShardPolicy policy) {
+  return policy == AutoShardPolicy::kFile
+             ? "the policy is FILE"
+             : "the policy is AUTO and all of the data is read from files";
+}
+
+// The files as a team of `num_files` would have them, of whose parts each is several workers'.
+Result<ShardedDataset> ShareFiles(const Dataset& dataset, AutoShardPolicy policy, const Team& team,
+                                  int64_t num_files, const CallOptions& call,
+                                  FileReaders* readers) {
+  const Team parts{num_files, team.worker % num_files};
+  Ref<const Node> node;
+  if (num_files == 1) {
+    // What one worker would read.
+    TeamRewrite rewrite;
+    TUTTI_ASSIGN_OR_RETURN(node, rewrite.Rewrite(dataset.node()));
+  } else {
+    FileRewrite rewrite(dataset, parts, call, readers);
+    TUTTI_ASSIGN_OR_RETURN(node, rewrite.Rewrite(dataset.node()));
+  }
+  ShardedDataset result;
+  result.policy = AutoShardPolicy::kFile;
+  result.num_files = num_files;
+  // Who share a part have to see the same order.
+  result.needs_agreed_seed = DrawsASeed(*node);
+  result.num_parts = num_files;
+  result.part = parts.worker;
+  result.before = team.worker / num_files;
+  result.stride = (team.num_workers - parts.worker + num_files - 1) / num_files;
+  result.explanation = Format(
+      "sharded by file: part {} of {}, of which {} workers keep one element in {} each, because "
+      "{}, there are {} workers, and share_files is true",
+      parts.worker + 1, num_files, result.stride, result.stride, WhyByFile(policy),
+      team.num_workers);
+  result.dataset = Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
+  return result;
+}
+
 Result<ShardedDataset> ShardByFile(const Dataset& dataset, AutoShardPolicy policy, const Team& team,
-                                   const CallOptions& call, FileReaders* readers) {
+                                   TooFewFiles too_few, const CallOptions& call,
+                                   FileReaders* readers) {
   FileRewrite rewrite(dataset, team, call, readers);
   TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, rewrite.Rewrite(dataset.node()));
   ShardedDataset result;
@@ -252,19 +292,20 @@ Result<ShardedDataset> ShardByFile(const Dataset& dataset, AutoShardPolicy polic
   const size_t num_places = rewrite.places().size();
   for (const FileRewrite::Place& place : rewrite.places()) {
     if (place.num_files.has_value()) {
-      if (*place.num_files < team.num_workers) return TooFewFiles(place, policy, team);
+      const bool shares = too_few == TooFewFiles::kShare && *place.num_files > 0;
+      if (*place.num_files < team.num_workers && !shares) return FewerFiles(place, policy, team);
       result.num_files = std::min(result.num_files.value_or(*place.num_files), *place.num_files);
     }
     if (texts.size() < kMostPlacesTold) texts.push_back(PlaceText(place, team));
   }
+  if (result.num_files.value_or(team.num_workers) < team.num_workers) {
+    return ShareFiles(dataset, policy, team, *result.num_files, call, readers);
+  }
   if (num_places > texts.size()) {
     texts.push_back(Format("{} places more", num_places - texts.size()));
   }
-  result.explanation = Format(
-      "sharded by file: {}, because {}", JoinAll(texts, "; "),
-      policy == AutoShardPolicy::kFile ? "the policy is FILE"
-                                       : "the policy is AUTO and all of the data is read from "
-                                         "files");
+  result.explanation = Format("sharded by file: {}, because {}", JoinAll(texts, "; "),
+                              WhyByFile(policy));
   result.dataset = Dataset::OfNode(dataset.environment(), std::move(node), dataset.options());
   return result;
 }
@@ -312,7 +353,8 @@ ShardedDataset NotSharded(const Dataset& dataset, const char* reason) {
 }  // namespace
 
 Result<ShardedDataset> AutoShard(const Dataset& dataset, AutoShardPolicy policy,
-                                 int64_t num_workers, int64_t worker, const CallOptions& call) {
+                                 int64_t num_workers, int64_t worker, const CallOptions& call,
+                                 TooFewFiles too_few) {
   if (num_workers < 1 || worker < 0 || worker >= num_workers) {
     return InvalidArgument("auto-sharding: worker must be in [0, num_workers), got {} with {}",
                            worker, num_workers);
@@ -337,7 +379,9 @@ Result<ShardedDataset> AutoShard(const Dataset& dataset, AutoShardPolicy policy,
   if (policy == AutoShardPolicy::kHint) return ShardByHint(dataset, team);
   FileReaders readers(dataset, call);
   TUTTI_ASSIGN_OR_RETURN(const Node* without_files, readers.FindOtherSource(dataset.node()));
-  if (without_files == nullptr) return ShardByFile(dataset, policy, team, call, &readers);
+  if (without_files == nullptr) {
+    return ShardByFile(dataset, policy, team, too_few, call, &readers);
+  }
   if (policy == AutoShardPolicy::kFile) {
     return InvalidArgument(
                "auto-sharding with the policy FILE: {} reads no files; read the data from files "

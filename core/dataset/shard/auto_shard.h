@@ -23,6 +23,11 @@
 // all workers then are disjoint and complete provided that every worker sees the same files and
 // that the functions which make names do the same everywhere.
 //
+// Where there are fewer files than workers, several may share the files of a part
+// (TooFewFiles::kShare): the workers w, w + parts, ... read the part w alike, and each keeps every
+// `stride`-th of its elements, from number `before` on. Who reads does that: it is no operation of
+// the dataset.
+//
 // DATA leaves the dataset as it is, for the shard belongs behind the cutting of its batches.
 #ifndef TUTTI_CORE_DATASET_SHARD_AUTO_SHARD_H_
 #define TUTTI_CORE_DATASET_SHARD_AUTO_SHARD_H_
@@ -50,15 +55,26 @@ struct ShardedDataset {
   // What is dealt out to the workers comes in an order that was drawn at random, by each for
   // itself: unless they agree on a seed (WithSeed) their shards overlap.
   bool needs_agreed_seed = false;
+  // Of a part that several workers share: how many parts there are, which one it is, and which of
+  // its elements are this worker's. 0 parts: it is this worker's alone.
+  int64_t num_parts = 0;
+  int64_t part = 0;
+  int64_t before = 0;
+  int64_t stride = 1;
 };
+
+// What becomes of fewer files than workers.
+enum class TooFewFiles { kError, kShare };
 
 // The part of `worker` of `num_workers`. Of one worker everything.
 //
 // INVALID_ARGUMENT for FILE where a branch reads no files, for FILE and AUTO with fewer files than
-// workers, for HINT without a shard(kShardHint, kShardHint), for a policy or a worker out of range;
-// the disk's errors. AUTO falls back to DATA, and logs it, where a branch reads no files.
+// workers (where they may share: with none), for HINT without a shard(kShardHint, kShardHint), for
+// a policy or a worker out of range; the disk's errors. AUTO falls back to DATA, and logs it, where
+// a branch reads no files.
 Result<ShardedDataset> AutoShard(const Dataset& dataset, AutoShardPolicy policy,
-                                 int64_t num_workers, int64_t worker, const CallOptions& call);
+                                 int64_t num_workers, int64_t worker, const CallOptions& call,
+                                 TooFewFiles too_few = TooFewFiles::kError);
 
 // Whether some op draws an order for which nobody gave a seed, so that another process would draw
 // another one.

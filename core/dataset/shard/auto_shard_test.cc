@@ -314,13 +314,35 @@ TEST_F(AutoShardTest, FewerFilesThanWorkersFailsOnEveryWorkerAndNamesTheWaysOut)
         const Status failure = Failure(dataset, policy, 3, worker);
         ASSERT_EQ(failure.code(), StatusCode::kInvalidArgument);
         for (const char* word :
-             {"2 files", "3 workers", "FILE", "DATA", "OFF", "3 files or more"}) {
+             {"2 files", "3 workers", "FILE", "DATA", "OFF", "share_files", "3 files or more"}) {
           EXPECT_NE(failure.message().find(word), std::string::npos)
               << word << ": " << failure.ToString();
         }
       }
     }
   }
+}
+
+TEST_F(AutoShardTest, WorkersShareFilesWhereThereAreFewer) {
+  WriteFiles(2);
+  const Ref<Dataset> dataset = Read(ListFiles("part", Unshuffled()));
+  const Strings whole[] = {All(Part(dataset, AutoShardPolicy::kFile, 2, 0).dataset),
+                           All(Part(dataset, AutoShardPolicy::kFile, 2, 1).dataset)};
+  for (int64_t worker = 0; worker < 5; ++worker) {
+    const ShardedDataset shared = AutoShard(*dataset, AutoShardPolicy::kAuto, 5, worker,
+                                            CallOptions(), TooFewFiles::kShare)
+                                      .value();
+    EXPECT_EQ(shared.policy, AutoShardPolicy::kFile);
+    EXPECT_EQ(shared.num_parts, 2);
+    EXPECT_EQ(shared.part, worker % 2);
+    EXPECT_EQ(shared.before, worker / 2);
+    EXPECT_EQ(shared.stride, worker % 2 == 0 ? 3 : 2);
+    EXPECT_EQ(All(shared.dataset), whole[worker % 2]);
+  }
+  EXPECT_EQ(AutoShard(*dataset, AutoShardPolicy::kFile, 2, 1, CallOptions(), TooFewFiles::kShare)
+                .value()
+                .num_parts,
+            0);
 }
 
 TEST_F(AutoShardTest, TheSmallestBranchDecidesWhetherThereAreEnoughFiles) {

@@ -47,6 +47,7 @@ _KINDS: Dict[str, type] = {
     "autotune.ram_budget": int,
     "experimental_distribute.auto_shard_policy": AutoShardPolicy,
     "experimental_distribute.num_devices": int,
+    "experimental_distribute.share_files": bool,
     **{f"experimental_optimization.{name}": bool for name in _OPTIMIZATIONS},
     "experimental_optimization.autotune_cpu_budget": int,
     "experimental_stats.aggregator": StatsAggregator,
@@ -217,8 +218,11 @@ class Options(_Group):
 
 
 class DistributeOptions(_Group):
-    """The options under experimental_distribute: auto_shard_policy (AutoShardPolicy) and
-    num_devices (int, the elements that make one step, for experimental_slack).
+    """The options under experimental_distribute: auto_shard_policy (AutoShardPolicy), num_devices
+    (int, the elements that make one step, for experimental_slack), and share_files (Tutti's own;
+    bool, unset is False): with fewer files than workers, which is an error otherwise under FILE and
+    AUTO, the files are dealt out in as many parts as there are files, and workers that share a part
+    take its elements, as they come out of the dataset, in turn.
     `options.experimental_distribute = DistributeOptions()` takes its place."""
 
     __slots__ = ()

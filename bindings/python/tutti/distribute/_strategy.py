@@ -310,8 +310,10 @@ class Strategy(_arguments.NamesNearest):
 
         Several workers share the data by the dataset's option
         experimental_distribute.auto_shard_policy: FILE, each reads files of its own, and fewer
-        files than workers are a ValueError on every worker; DATA, each reads all and takes its
-        part; OFF, each takes all; AUTO (the default), FILE where there are files, else DATA.
+        files than workers are a ValueError on every worker, unless the option
+        experimental_distribute.share_files lets several of them take the elements of a file in
+        turn; DATA, each reads all and takes its part; OFF, each takes all; AUTO (the default), FILE
+        where there are files, else DATA.
 
         >>> strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         >>> steps = strategy.distribute_dataset(tutti.data.Dataset.range(8).batch(4))

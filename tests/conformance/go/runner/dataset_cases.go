@@ -151,7 +151,7 @@ func reduceDataset(test, node fields) error {
 	}
 	defer initial.Close()
 	ctx := context.Background()
-	state, err := dataset.Reduce(ctx, initial, func(state, x tutti.Value) (tutti.Value, error) {
+	call := func(state, x tutti.Value) (tutti.Value, error) {
 		before, err := describe(state)
 		if err != nil {
 			return tutti.Value{}, err
@@ -168,7 +168,13 @@ func reduceDataset(test, node fields) error {
 			return tutti.Value{}, err
 		}
 		return valueOf(next)
-	})
+	}
+	var state tutti.Value
+	if traced := tracedReduce(dataset, initial, name); traced != nil {
+		state, err = dataset.ReduceExpr(ctx, initial, traced)
+	} else {
+		state, err = dataset.Reduce(ctx, initial, call)
+	}
 	if err != nil || isError(test["expect"]) {
 		return err
 	}

@@ -174,6 +174,9 @@ func grouped(r *tutti.Runtime, dataset *tutti.Dataset, node fields) (*tutti.Data
 	if err != nil {
 		return nil, err
 	}
+	if traced := tracedKey(dataset, node); traced != nil {
+		return dataset.GroupByWindowExpr(traced, reduce, integer(node, "window_size", 0)), nil
+	}
 	return dataset.GroupByWindow(key, reduce, integer(node, "window_size", 0)), nil
 }
 

@@ -81,5 +81,8 @@ func bucketed(dataset *tutti.Dataset, node fields) (*tutti.Dataset, error) {
 			options = append(options, option(flag))
 		}
 	}
+	if traced := tracedKey(dataset, node); traced != nil {
+		return dataset.BucketBySequenceLengthExpr(traced, numbers[0], numbers[1], options...), nil
+	}
 	return dataset.BucketBySequenceLength(length, numbers[0], numbers[1], options...), nil
 }

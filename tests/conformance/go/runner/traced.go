@@ -61,6 +61,85 @@ func tracedTransform(dataset *tutti.Dataset, node fields) *tutti.Dataset {
 	return made
 }
 
+// tracedKey is the key function of a node; nil where it is no expression.
+func tracedKey(dataset *tutti.Dataset, node fields) func(x tutti.Expr) tutti.Expr {
+	name := fmt.Sprint(node["key_func"])
+	ofIndex := name == "index_mod"
+	if ofIndex {
+		name = "mod"
+	}
+	key := tracedFunction(name, node["key_arg"])
+	if !traced.wanted || key == nil {
+		return nil
+	}
+	spec, err := dataset.PromisedSpec()
+	if err != nil || spec == nil {
+		return nil
+	}
+	defer spec.Close()
+	compute := func(x tutti.Expr) tutti.Expr {
+		if ofIndex {
+			x = x.At(0)
+		}
+		return key(x)
+	}
+	function := tutti.ExpressionOf(compute, spec)
+	defer function.Close()
+	if function.Err() != nil {
+		return nil
+	}
+	traced.made++
+	return compute
+}
+
+var tracedReducers = map[string]func(state, x tutti.Expr) tutti.Expr{
+	"count": func(state, _ tutti.Expr) tutti.Expr { return state.Plus(1) },
+	"sum":   func(state, x tutti.Expr) tutti.Expr { return state.Plus(x) },
+	"max":   func(state, x tutti.Expr) tutti.Expr { return state.Max(x) },
+	"last":  func(_, x tutti.Expr) tutti.Expr { return x },
+	"sum_and_count": func(state, x tutti.Expr) tutti.Expr {
+		return tutti.TupleOf(state.At(0).Plus(x), state.At(1).Plus(1))
+	},
+	"sum_components": func(state, x tutti.Expr) tutti.Expr {
+		return state.Plus(x.At(0)).Plus(x.At(1))
+	},
+	"to_pair":  func(state, _ tutti.Expr) tutti.Expr { return tutti.TupleOf(state, state) },
+	"to_float": func(state, _ tutti.Expr) tutti.Expr { return state.Cast(tutti.Float32) },
+}
+
+// tracedReduce is the function of a reduce; nil where it is no expression.
+func tracedReduce(dataset *tutti.Dataset, initial tutti.Value,
+	name string) func(state, x tutti.Expr) tutti.Expr {
+	reduce := tracedReducers[name]
+	if !traced.wanted || reduce == nil {
+		return nil
+	}
+	element, err := dataset.PromisedSpec()
+	if err != nil || element == nil {
+		return nil
+	}
+	defer element.Close()
+	state, err := tutti.SpecOf(initial)
+	if err != nil {
+		return nil
+	}
+	defer state.Close()
+	pair, err := tutti.TupleSpec(state, element)
+	if err != nil {
+		return nil
+	}
+	defer pair.Close()
+	function := tutti.ExpressionOf(func(x tutti.Expr) tutti.Expr {
+		return reduce(x.At(0), x.At(1))
+	}, pair)
+	defer function.Close()
+	if function.Err() != nil {
+		return nil
+	}
+	traced.made++
+	return reduce
+}
+
 // operandOf is a number of the vectors.
 func operandOf(arg any) any {
 	number, err := numberOf(arg)

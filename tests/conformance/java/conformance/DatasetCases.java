@@ -100,8 +100,10 @@ final class DatasetCases {
     final Object expected = test.get("expect");
     final Dataset dataset =
         Datasets.build(node.known("op", "input", "initial", "fn").fields("input"));
-    try (Value state = dataset.reduce(
-             Values.data(node.get("initial")), Functions.reducer(node.text("fn")))) {
+    final Object initial = Values.data(node.get("initial"));
+    final Value traced = Traced.reduce(dataset, initial, node.text("fn"));
+    try (Value state = traced != null ? traced
+             : dataset.reduce(initial, Functions.reducer(node.text("fn")))) {
       if (!Walks.isError(expected)) {
         Values.compare(state, expected, Values.dtypeOf(test), test.number("tolerance", 0));
       }

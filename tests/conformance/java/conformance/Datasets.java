@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.tutti.Code;
 import org.tutti.DType;
 import org.tutti.Spec;
@@ -13,6 +14,7 @@ import org.tutti.data.Compression;
 import org.tutti.data.Dataset;
 import org.tutti.data.FixedLengthRecordDataset;
 import org.tutti.data.DatasetFunction;
+import org.tutti.data.Expr;
 import org.tutti.data.Options;
 import org.tutti.data.Padding;
 import org.tutti.data.SqlDataset;
@@ -285,14 +287,25 @@ final class Datasets {
       case "group_by_window":
         node.known("op", "input", "key_func", "key_arg", "reduce_func", "reduce_arg",
             "window_size");
+        final Function<Expr, Expr> key = Traced.key(dataset, node);
+        if (key != null) {
+          return dataset.groupByWindowExpr(
+              key, Functions.ofWindow(node), node.integer("window_size"));
+        }
         return dataset.groupByWindow(
             Functions.key(node), Functions.ofWindow(node), node.integer("window_size"));
       case "bucket_by_sequence_length":
         node.known("op", "input", "key_func", "key_arg", "bucket_boundaries",
             "bucket_batch_sizes", "pad_to_bucket_boundary", "no_padding", "drop_remainder");
+        final Padding padding = new Padding().dropRemainder(node.flag("drop_remainder"));
+        final Function<Expr, Expr> length = Traced.key(dataset, node);
+        if (length != null) {
+          return dataset.bucketBySequenceLengthExpr(length, numbers(node, "bucket_boundaries"),
+              numbers(node, "bucket_batch_sizes"), padding, node.flag("pad_to_bucket_boundary"),
+              node.flag("no_padding"));
+        }
         return dataset.bucketBySequenceLength(Functions.key(node),
-            numbers(node, "bucket_boundaries"), numbers(node, "bucket_batch_sizes"),
-            new Padding().dropRemainder(node.flag("drop_remainder")),
+            numbers(node, "bucket_boundaries"), numbers(node, "bucket_batch_sizes"), padding,
             node.flag("pad_to_bucket_boundary"), node.flag("no_padding"));
       case "dense_to_sparse_batch":
         node.known("op", "input", "batch_size", "row_shape");

@@ -2,9 +2,12 @@ package conformance;
 
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.BinaryOperator;
 import java.util.function.Function;
+import org.tutti.DType;
 import org.tutti.Spec;
 import org.tutti.TuttiException;
+import org.tutti.Value;
 import org.tutti.data.Dataset;
 import org.tutti.data.DatasetFunction;
 import org.tutti.data.Expr;
@@ -43,6 +46,69 @@ final class Traced {
       final Dataset result = apply(dataset, node, op, traced);
       made += result == null ? 0 : 1;
       return result;
+    }
+  }
+
+  /** The key function of a node; null where it is no expression. */
+  static Function<Expr, Expr> key(Dataset dataset, Fields node) {
+    final String name = node.text("key_func");
+    final boolean ofIndex = name.equals("index_mod");
+    final Function<Expr, Expr> key = of(ofIndex ? "mod" : name, node.get("key_arg"));
+    return key == null ? null : checked(dataset, ofIndex ? x -> key.apply(x.get(0)) : key);
+  }
+
+  // Null where it is none for these elements.
+  private static Function<Expr, Expr> checked(Dataset dataset, Function<Expr, Expr> function) {
+    try (Spec spec = WANTED ? dataset.promisedSpec() : null) {
+      if (spec == null) {
+        return null;
+      }
+      DatasetFunction.expression(function, spec).close();
+      ++made;
+      return function;
+    } catch (TuttiException noExpression) {
+      return null;
+    }
+  }
+
+  /** What reduce gives with an expression; null where its function is none. */
+  static Value reduce(Dataset dataset, Object initial, String name) {
+    final BinaryOperator<Expr> reducer = reducer(name);
+    try (Spec element = WANTED && reducer != null ? dataset.promisedSpec() : null;
+         Value state = Value.ofData(initial); Spec before = state.spec()) {
+      if (element == null) {
+        return null;
+      }
+      try (Spec pair = Spec.tuple(before, element)) {
+        DatasetFunction.expression(x -> reducer.apply(x.get(0), x.get(1)), pair).close();
+      } catch (TuttiException noExpression) {
+        return null;
+      }
+      ++made;
+      return dataset.reduceExpr(initial, reducer);
+    }
+  }
+
+  private static BinaryOperator<Expr> reducer(String name) {
+    switch (name) {
+      case "count":
+        return (state, x) -> state.plus(1);
+      case "sum":
+        return (state, x) -> state.plus(x);
+      case "max":
+        return (state, x) -> state.max(x);
+      case "last":
+        return (state, x) -> x;
+      case "sum_and_count":
+        return (state, x) -> Expr.tuple(state.get(0).plus(x), state.get(1).plus(1));
+      case "sum_components":
+        return (state, pair) -> state.plus(pair.get(0)).plus(pair.get(1));
+      case "to_pair":
+        return (state, x) -> Expr.tuple(state, state);
+      case "to_float":
+        return (state, x) -> state.cast(DType.FLOAT32);
+      default:
+        return null;
     }
   }
 

@@ -3,10 +3,9 @@ package org.tutti.data;
 import java.util.List;
 import org.tutti.Value;
 import org.tutti.internal.Box;
-import org.tutti.internal.NativeObject;
 
 /** The methods of Dataset with fewer arguments, so that nobody passes null for the others. */
-abstract class DatasetShorthands extends NativeObject {
+abstract class DatasetShorthands extends DatasetExpressions {
   DatasetShorthands(Box box) {
     super(box);
   }

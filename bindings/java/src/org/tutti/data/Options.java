@@ -16,7 +16,9 @@ import org.tutti.internal.NativeObject;
  * experimental_external_state_policy, threading.private_threadpool_size,
  * threading.max_intra_op_parallelism, autotune.ram_budget,
  * experimental_distribute.auto_shard_policy, experimental_distribute.num_devices,
- * experimental_optimization.autotune_cpu_budget: numbers. experimental_deterministic and
+ * experimental_optimization.autotune_cpu_budget: numbers. experimental_distribute.share_files: a
+ * boolean, with which workers share files where there are fewer than workers, and take the elements
+ * of each in turn; without it that is an error. experimental_deterministic and
  * experimental_threading.* are other names of deterministic and threading.*. An unknown name is
  * INVALID_ARGUMENT, which names the nearest. Dataset.explain says which are kept without effect:
  * most of experimental_optimization.*. Its native_functions demands that no operation calls Java:
