@@ -182,9 +182,6 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
 
 Status SharedGroup::Receive(CollectiveCall* receive, SharedChannel& channel) {
   CollectiveCall& call = *receive;
-  // The sender looks at it when the transfer is settled.
-  channel.receiver_on_gpu.store(call.header.gpu_op != CollectiveOp::kNone,
-                                std::memory_order_relaxed);
   const auto number = static_cast<uint64_t>(call.sequence);
   channel.wanted.store(number, std::memory_order_release);
   TUTTI_RETURN_IF_ERROR(
@@ -198,6 +195,9 @@ Status SharedGroup::Receive(CollectiveCall* receive, SharedChannel& channel) {
   Status same = CheckSameTransfer(*sent, call.peer, call.header, rank(), Label());
   if (!same.ok()) return Fail(std::move(same));
 
+  // The sender looks at it when this transfer is settled, and has when it sends the next one.
+  channel.receiver_on_gpu.store(call.header.gpu_op != CollectiveOp::kNone,
+                                std::memory_order_relaxed);
   call.peer_on_gpu = sent->gpu_op != CollectiveOp::kNone;
   const bool moves = !CollectiveCall::MovesNothing(*sent);
   if (moves && call.make_room) {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "core/collective/communicator/future.h"
 #include "core/collective/select/selector.h"
 #include "core/tensor/reduce.h"
 #include "tests/gpu/collectives/nccl_collectives_testing.h"
@@ -71,7 +70,7 @@ class NcclOrder : public NcclCollectives {
       if (++called == 2) {
         for (Gate& gate : gates) gate.open = true;
       }
-      TUTTI_RETURN_IF_ERROR(future->Wait(group.Hang()));
+      TUTTI_RETURN_IF_ERROR(End(*future, group.Hang()));
       looks[own].at = Real(*mine);
       Give(*stream, &looks[own]);
       TUTTI_RETURN_IF_ERROR(stream->Wait());
@@ -240,7 +239,7 @@ TEST_F(NcclOrder, OfAnotherDevicesStreamIsRefused) {
            return self.Barrier(options);
          });
   expect("the stream is one of GPU:2", [&](Communicator& self, const CollectiveOptions& options) {
-    return self.BroadcastAsync(0, options, mine.get()).value()->Wait(CallOptions());
+    return End(*self.BroadcastAsync(0, options, mine.get()).value(), CallOptions());
   });
 }
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/base/recorder.h"
-#include "core/collective/communicator/future.h"
 #include "tests/gpu/collectives/nccl_collectives_testing.h"
 
 namespace tutti::gpu {
@@ -123,6 +122,7 @@ TEST_F(NcclTransfers, OfEveryDTypeStridedAndToItselfInTurn) {
 TEST_F(NcclTransfers, FallBackOnBothRanksAndSayWhy) {
   for (const auto& [library, why] :
        {std::pair(TUTTI_GPU_NCCL_2_27, "ranks 0 and 1 are both on device"),
+        std::pair(TUTTI_GPU_NCCL_BARE, "has no ncclCommSplit"),
         std::pair("/there/is/no/nccl.so", "rank 0: ")}) {
     library == std::string("/there/is/no/nccl.so") ? Use(library) : UseNccl(library);
     SegmentRanks segment(4);
@@ -179,14 +179,18 @@ TEST_F(NcclTransfers, OfRanksThatDifferAreOneErrorOnBoth) {
 TEST_F(NcclTransfers, EndOnBothRanksByADeadlineACancellationAndALeavingPeer) {
   for (const bool before : {false, true}) {
     LinkRanks late(2, LinkKind::kSocketPair);
-    if (before) EXPECT_ALL_OK(Pass(late, 1));
+    if (before) {
+      EXPECT_ALL_OK(Pass(late, 1));
+    }
     const Ref<Tensor> mine = Floats(0, {1});
     const Status timed = late[0].Send(*mine, 1, late.Timeout(30'000'000));
     EXPECT_EQ(timed.code(), StatusCode::kDeadlineExceeded) << timed.ToString();
     EXPECT_EQ(late[1].Barrier(late.Hang()).code(), StatusCode::kDeadlineExceeded);
 
     SegmentRanks given_up(2);
-    if (before) EXPECT_ALL_OK(Pass(given_up, 1));
+    if (before) {
+      EXPECT_ALL_OK(Pass(given_up, 1));
+    }
     const Ref<Cancellation> cancellation = MakeRef<Cancellation>();
     CallOptions call = given_up.Hang();
     call.cancellation = cancellation.get();
@@ -195,7 +199,9 @@ TEST_F(NcclTransfers, EndOnBothRanksByADeadlineACancellationAndALeavingPeer) {
     EXPECT_EQ(given_up[0].Barrier(given_up.Hang()).code(), StatusCode::kCancelled);
 
     LinkRanks left(2, LinkKind::kSocketPair);
-    if (before) EXPECT_ALL_OK(Pass(left, 1));
+    if (before) {
+      EXPECT_ALL_OK(Pass(left, 1));
+    }
     left.Drop(1);
     EXPECT_EQ(left[0].Send(*mine, 1, left.Hang()).code(), StatusCode::kUnavailable);
   }
@@ -264,7 +270,7 @@ TEST_F(NcclTransfers, MayBeIssuedAtOnceInBothDirections) {
     }
     TUTTI_ASSIGN_OR_RETURN(futures.emplace_back(), self.AllReduceAsync(*mine, ReduceOp::kSum,
                                                                        links.Hang(), mine.get()));
-    for (const Ref<Future>& future : futures) TUTTI_RETURN_IF_ERROR(future->Wait(links.Hang()));
+    for (const Ref<Future>& future : futures) TUTTI_RETURN_IF_ERROR(End(*future, links.Hang()));
     EXPECT_EQ(Read(*theirs), (std::vector<float>{static_cast<float>(peer), 7}));
     EXPECT_EQ(Read(*mine), (std::vector<float>{1, 14}));
     return OkStatus();
