@@ -195,7 +195,8 @@ TEST_F(NcclTransfers, EndOnBothRanksByADeadlineACancellationAndALeavingPeer) {
     CallOptions call = given_up.Hang();
     call.cancellation = cancellation.get();
     cancellation->Cancel();
-    EXPECT_EQ(given_up[1].Receive(0, call, mine.get()).code(), StatusCode::kCancelled);
+    const Ref<Tensor> theirs = Floats(1, {1});
+    EXPECT_EQ(given_up[1].Receive(0, call, theirs.get()).code(), StatusCode::kCancelled);
     EXPECT_EQ(given_up[0].Barrier(given_up.Hang()).code(), StatusCode::kCancelled);
 
     LinkRanks left(2, LinkKind::kSocketPair);
