@@ -1,9 +1,9 @@
 // NcclFolds: a strategy's folds of tensors on GPUs, by NCCL where that is an all_reduce that it can
-// do and nobody sees a difference: one tensor on each of several GPUs, the results wanted there. By
-// the kernels' bits, unless the strategy may fold in another order (StrategyOptions).
+// do and nobody sees a difference: one tensor on each of several GPUs, the results wanted there,
+// with the kernels' bits, unless the strategy may fold in another order (StrategyOptions).
 //
-// Nothing is asked of NCCL: when it fails, one warning says why, and from then on all goes by copies
-// and kernels, as without it.
+// Nobody has asked for NCCL: when it fails, one warning says why, and from then on all goes by
+// copies and kernels, as without it.
 //
 // Threads: any.
 #ifndef TUTTI_CORE_STRATEGY_NCCL_FOLDS_H_

@@ -95,8 +95,8 @@ class Communicator(_arguments.NamesNearest):
     tutti.distribute.experimental.CommunicationOptions, whose timeout_seconds counts where there is
     no timeout. stream: of the GPU that the tensors lie on: a tutti.Stream, CUDA's handle as a
     number (1: the default stream), or another library's stream (torch.cuda.Stream, CuPy's, whatever
-    has `__cuda_stream__`). The call comes behind what has been given to it before, and what is given
-    to it afterwards comes behind the results; InvalidArgumentError for another device's stream.
+    has `__cuda_stream__`). The call comes behind what has been given to it before, and what is
+    given to it afterwards comes behind the results; InvalidArgumentError for another device's.
 
     Methods that end in _async return at once with a Future of the same result. Their calls run one
     after the other in the order of issue; a call without _async takes its turn behind them. Until

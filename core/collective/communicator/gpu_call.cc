@@ -6,7 +6,7 @@
 // fold between its transfers. For all others they are copied to pinned memory of the host, which is
 // what the transport then gets, and the results are copied back: the same bits as of tensors of the
 // host. All ranks of a call have theirs on GPUs, or all on the host; the header says which, so that
-// ranks that differ are told so. A transfer is one of two ranks, which may differ (gpu_transfer.cc).
+// ranks that differ are told so. A transfer is one of two ranks, which may (gpu_transfer.cc).
 
 #include <memory>
 #include <mutex>
@@ -169,8 +169,8 @@ std::string Communicator::CallScope::WhyNoNccl() const {
     return Format("it has no {} of {}, and not all GPUs have kernels for it",
                   ReduceOpName(call_->header.reduction), DTypeName(placed_->dtype()));
   }
-  return "the job is reproducible, NCCL folds in an order of its own, and not all GPUs have kernels "
-         "that fold in the order of the ranks";
+  return "the job is reproducible, NCCL folds in an order of its own, and not all GPUs have "
+         "kernels that fold in the order of the ranks";
 }
 
 Status Communicator::CallScope::ExecuteInItsPlace(CollectiveCall* call) {

@@ -1,6 +1,6 @@
 // Folds that NCCL does not have, or not in the order of the ranks: every rank gets a part of what
-// all bring, folds it by the kernels of its GPU, and hands it to those who want it. The same bits as
-// on the host. For NcclCall.
+// all bring, folds it by the kernels of its GPU, and hands it to those who want it. The same bits
+// as on the host. For NcclCall.
 
 #ifndef TUTTI_CORE_COLLECTIVE_COMMUNICATOR_NCCL_FOLD_H_
 #define TUTTI_CORE_COLLECTIVE_COMMUNICATOR_NCCL_FOLD_H_

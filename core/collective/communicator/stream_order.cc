@@ -1,6 +1,7 @@
-// The caller's stream and a call of tensors on GPUs. What was given to it comes before the call: the
-// streams of the tensors wait for it, and whatever touches the tensors comes behind those (BeginUse).
-// When the results stand on those streams, it waits for them. The host waits for neither.
+// The caller's stream and a call of tensors on GPUs. What was given to it comes before the call:
+// the streams of the tensors wait for it, and whatever touches the tensors comes behind those
+// (BeginUse). When the results stand on those streams, it waits for them. The host waits for
+// neither.
 
 #include "core/base/error.h"
 #include "core/collective/communicator/call_scope.h"

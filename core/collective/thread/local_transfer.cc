@@ -96,7 +96,9 @@ Status LocalGroup::FinishTransfer(int64_t rank, const CollectiveCall& call, Tran
     } catch (const std::bad_alloc&) {
       status = Status::OutOfMemory();
     }
-    if (!status.ok()) status = WithCallDetails(std::move(status), rank, call.header.op, Label(call));
+    if (!status.ok()) {
+      status = WithCallDetails(std::move(status), rank, call.header.op, Label(call));
+    }
   }
   if (!status.ok()) status = Fail(std::move(status));
   post->outcome.store(status.ok() ? TransferPost::kMoved : TransferPost::kFailed);

@@ -1,5 +1,5 @@
-// What tests of collectives by NCCL share: the machine of three fake GPUs with a fake NCCL, and ranks
-// over every way that ranks of several processes have.
+// What tests of collectives by NCCL share: the machine of three fake GPUs with a fake NCCL, and
+// ranks over every way that ranks of several processes have.
 #ifndef TUTTI_TESTS_GPU_COLLECTIVES_NCCL_COLLECTIVES_TESTING_H_
 #define TUTTI_TESTS_GPU_COLLECTIVES_NCCL_COLLECTIVES_TESTING_H_
 

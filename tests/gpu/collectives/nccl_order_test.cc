@@ -1,5 +1,5 @@
-// Collectives between GPUs: folds in the order of the ranks, the order of a caller's stream, and how
-// ranks that differ are told so before NCCL is called.
+// Collectives between GPUs: folds in the order of the ranks, the order of a caller's stream, and
+// how ranks that differ are told so before NCCL is called.
 #include <atomic>
 #include <string>
 #include <vector>

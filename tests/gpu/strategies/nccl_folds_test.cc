@@ -1,5 +1,5 @@
-// Folds of a strategy on GPUs by NCCL, which nobody has asked for: where its bits are the kernels', or
-// need not be, and what becomes of them when it fails.
+// Folds of a strategy on GPUs by NCCL, which nobody has asked for: where its bits are the kernels',
+// or need not be, and what becomes of them when it fails.
 #include <dlfcn.h>
 
 #include "tests/gpu/fakes/fake_nccl.h"
