@@ -39,7 +39,7 @@ class GpuCollectives {
           final ValueFuture sums = ranks.allReduceAsync(
               List.of(mine, more), ReduceOp.SUM, List.of(mine, more), options);
           for (final ValueFuture future : List.of(passed, back, sums)) {
-            future.get(Ranks.LONG.toSeconds(), java.util.concurrent.TimeUnit.SECONDS);
+            future.get(Ranks.LONG);
           }
           holds(mine, rank, 3, 14);
           holds(more, rank, 1);
@@ -59,7 +59,7 @@ class GpuCollectives {
       try (Tensor mine = on(rank, rank, 1); DeviceStream stream = DeviceStream.on("GPU:" + rank)) {
         stream.order(() -> ranks.allReduce(mine, ReduceOp.SUM, mine));
         stream.order(() -> ranks.allReduceAsync(mine, ReduceOp.SUM, mine))
-            .get(Ranks.LONG.toSeconds(), java.util.concurrent.TimeUnit.SECONDS);
+            .get(Ranks.LONG);
         stream.synchronize(Ranks.LONG);
         holds(mine, rank, 2, 4);
       }
