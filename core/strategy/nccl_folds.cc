@@ -2,6 +2,8 @@
 
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/device/gpu_communicator.h"
+#include "core/device/gpu_memory.h"
 
 namespace tutti {
 namespace {
@@ -13,12 +15,15 @@ bool HasTheKernelsBits(ReduceOp op, DType dtype, size_t count) {
   return count == 2 && (op == ReduceOp::kSum || op == ReduceOp::kMean);
 }
 
+// Each on a GPU of its own, not only a logical one, where its result is wanted, too.
 bool AreInPlace(std::span<const Ref<Tensor>> tensors, std::span<const Device* const> devices) {
   if (tensors.size() < 2 || tensors.size() != devices.size()) return false;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (devices[i] == nullptr || devices[i]->id().is_cpu() ||
-        tensors[i]->device() != devices[i]->id()) {
-      return false;
+    if (devices[i] == nullptr || tensors[i]->device() != devices[i]->id()) return false;
+    const GpuStream* const stream = StreamOf(*tensors[i]);
+    if (stream == nullptr) return false;
+    for (size_t k = 0; k < i; ++k) {
+      if (StreamOf(*tensors[k])->place().ordinal == stream->place().ordinal) return false;
     }
   }
   return true;
@@ -37,6 +42,10 @@ Result<std::optional<std::vector<Ref<Tensor>>>> NcclFolds::Fold(
   const bool extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
   const bool same_bits = HasTheKernelsBits(op, tensors[0]->dtype(), tensors.size());
   if (!same_bits && (in_replica_order_ || extreme)) return Folds(kOtherwise);
+  if (!FindGpuCollectives(*StreamOf(*tensors[0])->place().plugin).ok()) {
+    gone_.store(true, std::memory_order_relaxed);  // it never was there
+    return Folds(kOtherwise);
+  }
   if (!NcclDevices::CheckCan(op, tensors).ok()) return Folds(kOtherwise);
   const std::vector<Ref<Tensor>> one[] = {{tensors.begin(), tensors.end()}};
   auto folded = nccl_.AllReduce(op, one, 1, wait);

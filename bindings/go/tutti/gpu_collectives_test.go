@@ -8,7 +8,7 @@ import (
 )
 
 // onGPUs is onRanks of two ranks, each with a tensor of 1, 2, 3, 4 times its number on its GPU.
-func onGPUs(t *testing.T, hints CommunicationOptions,
+func onGPUs(t *testing.T, way CommunicationImplementation,
 	work func(ctx context.Context, r *Runtime, c *Communicator, mine *Tensor) error) {
 	t.Helper()
 	r := twoGPUs(t)
@@ -25,7 +25,7 @@ func onGPUs(t *testing.T, hints CommunicationOptions,
 			return err
 		}
 		defer there.Close()
-		hinted, err := WithCommunication(ctx, hints)
+		hinted, err := WithCommunication(ctx, WithImplementation(way))
 		if err != nil {
 			return err
 		}
@@ -45,8 +45,8 @@ func holdsThere(ctx context.Context, r *Runtime, tensor *Tensor, want ...float64
 }
 
 func TestGPUCollectivesFuturesAndGroups(t *testing.T) {
-	for _, hints := range []CommunicationOptions{{}, {Implementation: CommunicationNCCL}} {
-		onGPUs(t, hints, func(ctx context.Context, r *Runtime, c *Communicator, mine *Tensor) error {
+	for _, way := range []CommunicationImplementation{CommunicationAuto, CommunicationNCCL} {
+		onGPUs(t, way, func(ctx context.Context, r *Runtime, c *Communicator, mine *Tensor) error {
 			peer := 1 - c.Rank()
 			theirs, err := mine.Copy()
 			if err != nil {
@@ -109,7 +109,7 @@ func TestGPUCollectivesFuturesAndGroups(t *testing.T) {
 }
 
 func TestGPUCollectivesKeepTheOrderOfAStream(t *testing.T) {
-	onGPUs(t, CommunicationOptions{},
+	onGPUs(t, CommunicationAuto,
 		func(ctx context.Context, r *Runtime, c *Communicator, mine *Tensor) error {
 			own := must[*Stream](t)(r.NewStream([]string{"GPU:0", "GPU:1"}[c.Rank()]))
 			defer own.Close()
@@ -125,7 +125,7 @@ func TestGPUCollectivesKeepTheOrderOfAStream(t *testing.T) {
 			}
 			return holdsThere(ctx, r, mine, 3, 6, 9, 12)
 		})
-	onGPUs(t, CommunicationOptions{},
+	onGPUs(t, CommunicationAuto,
 		func(ctx context.Context, r *Runtime, c *Communicator, mine *Tensor) error {
 			other := must[*Stream](t)(r.NewStream([]string{"GPU:1", "GPU:0"}[c.Rank()]))
 			defer other.Close()

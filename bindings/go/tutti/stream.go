@@ -58,6 +58,9 @@ func (r *Runtime) StreamOfCudaDevice(index int64) (*Stream, error) {
 // or after its future is done. ErrInvalidArgument for calls whose tensors do not lie on its GPU,
 // ErrFailedPrecondition for a closed stream.
 func (s *Stream) In(ctx context.Context) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	return context.WithValue(ctx, streamKey{}, s)
 }
 
