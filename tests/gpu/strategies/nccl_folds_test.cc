@@ -29,7 +29,9 @@ TEST_F(GpuStrategies, NcclFoldsByItselfWhereTheBitsAreTheSame) {
           TUTTI_ASSIGN_OR_RETURN(
               const Ref<Value> sum,
               replica.AllReduce(op, *Value::OfTensor(There(*here, *replica.device())), {}));
-          EXPECT_EQ(sum->leaf().tensor().device(), replica.device()->id());
+          if (!replica.device()->id().is_cpu()) {
+            EXPECT_EQ(sum->leaf().tensor().device(), replica.device()->id());
+          }
           return Value::OfTensor(OnHost(sum->leaf().tensor()).value());
         }));
     return Local(strategy, all);
