@@ -135,7 +135,8 @@ from typing import (Any, Callable, Dict, List, Optional, Sequence, SupportsIndex
 from numpy.typing import NDArray
 
 # Seconds, or these with the bytes of a pack and the number of an implementation.
-Waits = Union[None, float, Tuple[Optional[float], int, int]]
+Waits = Union[None, float, Tuple[Optional[float], int, int],
+              Tuple[Optional[float], int, int, "tutti_stream"]]
 '''
 
 FUNCTION = re.compile(r"^inline\s+([\w\s*]+?[\s*])(\w+)\(([^)]*)\)\s*\{", re.M)

@@ -9,11 +9,22 @@
 #include <vector>
 
 #include "capi/src/guard.h"
+#include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/collective/communicator/communicator.h"
 #include "core/collective/communicator/future.h"
 
 namespace tutti::capi {
+
+// The options of a collective, with its stream.
+inline Result<CollectiveOptions> ReadOrdered(Call call, const Communicator &self,
+                                             const tutti_call_options *options) {
+  TUTTI_ASSIGN_OR_RETURN(CollectiveOptions read,
+                         ReadCollective(call, self.environment(), options));
+  TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  read.stream = Ref<GpuStream>::Retain(FromHandle(set.stream));
+  return read;
+}
 
 // body(communicator, options) -> Status.
 template <class Body>
@@ -21,7 +32,7 @@ Status Collective(Call call, tutti_communicator *communicator, const tutti_call_
                   Body &&body) {
   Communicator &self = *FromHandle(communicator);
   TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
-                         ReadCollective(call, self.environment(), options));
+                         ReadOrdered(call, self, options));
   return body(self, wait);
 }
 
@@ -31,7 +42,7 @@ Status AsyncCollective(Call call, tutti_communicator *communicator,
                        const tutti_call_options *options, tutti_future **out_future, Body &&body) {
   Communicator &self = *FromHandle(communicator);
   TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions wait,
-                         ReadCollective(call, self.environment(), options));
+                         ReadOrdered(call, self, options));
   TUTTI_ASSIGN_OR_RETURN(Ref<Future> future, body(self, wait));
   *out_future = Give(std::move(future));
   return OkStatus();

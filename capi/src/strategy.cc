@@ -26,11 +26,12 @@ using namespace tutti::capi;
 
 namespace {
 
-// `devices` are the runtime's.
-Result<StrategyOptions> ReadStrategyOptions(Call call, const DeviceSet &devices,
+Result<StrategyOptions> ReadStrategyOptions(Call call, const Runtime &runtime,
                                             const tutti_strategy_options *options) {
   TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
+  const DeviceSet &devices = runtime.devices();
   StrategyOptions read;
+  read.in_replica_order = runtime.ReadNumber("reproducible") != 0;
   read.name = TextOr(set.name, "");
   switch (set.cross_device_ops) {
     case TUTTI_UNSET:
@@ -89,7 +90,7 @@ tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime, const cha
     TUTTI_REQUIRE(call, device, out_strategy);
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
-                           ReadStrategyOptions(call, root->devices(), options));
+                           ReadStrategyOptions(call, *root, options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateOneDevice(root, root->devices(), device, read));
@@ -108,7 +109,7 @@ tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t coun
     TUTTI_ASSIGN_OR_RETURN(const auto names, ReadNames(call, count, devices));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
-                           ReadStrategyOptions(call, root->devices(), options));
+                           ReadStrategyOptions(call, *root, options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(auto strategy,
                            Strategy::CreateMirrored(root, root->devices(), names, read));
@@ -126,7 +127,7 @@ tutti_status *tutti_strategy_create_central_storage(
     TUTTI_ASSIGN_OR_RETURN(const auto names, ReadNames(call, count, devices));
     TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
     TUTTI_ASSIGN_OR_RETURN(const StrategyOptions read,
-                           ReadStrategyOptions(call, root->devices(), options));
+                           ReadStrategyOptions(call, *root, options));
     TUTTI_RETURN_IF_ERROR(ReadCall(call, *root, call_options).status());
     TUTTI_ASSIGN_OR_RETURN(
         auto strategy, Strategy::CreateCentralStorage(root, root->devices(), names,

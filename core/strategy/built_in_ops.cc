@@ -31,7 +31,8 @@ Result<Ref<Value>> FoldOnDevices(const CrossDeviceCall& call, ReduceOp op,
   for (const Ref<Device>& device : reduction.devices) devices.push_back(device.get());
   const GpuWait wait{&call.options, &call.strategy.environment().clock()};
   TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> folds,
-                         AllReduceOnDevices(op, reduction.tensors, devices, wait));
+                         AllReduceOnDevices(op, reduction.tensors, devices, wait,
+                                            &call.strategy.nccl_folds()));
   return PlacedOnEach(folds);
 }
 

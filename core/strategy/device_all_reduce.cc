@@ -62,7 +62,8 @@ Status DeviceAllReduce::Execute(std::span<MergePart* const> parts) {
                                                          {std::move(reduced)}, nullptr));
       TUTTI_ASSIGN_OR_RETURN(reduced, AllReduceOnDevices(op_, reduced, devices, wait));
     } else {
-      TUTTI_ASSIGN_OR_RETURN(reduced, AllReduceOnDevices(op_, tensors[i], devices, wait));
+      TUTTI_ASSIGN_OR_RETURN(reduced, AllReduceOnDevices(op_, tensors[i], devices, wait,
+                                                         &strategy_.nccl_folds()));
     }
     // What a replica gets it may write: neither another's nor what went in.
     for (size_t r = 0; r < reduced.size(); ++r) {

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/device/gpu_fold.h"
 #include "core/device/gpu_memory.h"
+#include "core/strategy/nccl_folds.h"
 #include "core/tensor/arithmetic.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/device_buffer.h"
@@ -239,7 +240,11 @@ Status FoldAt(ReduceOp op, std::span<const Ref<Tensor>> tensors, std::vector<Fol
 Result<std::vector<Ref<Tensor>>> AllReduceOnDevices(ReduceOp op,
                                                     std::span<const Ref<Tensor>> tensors,
                                                     std::span<const Device* const> devices,
-                                                    const GpuWait& wait) {
+                                                    const GpuWait& wait, NcclFolds* nccl) {
+  if (nccl != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(auto folds, nccl->Fold(op, tensors, devices, wait));
+    if (folds.has_value()) return *std::move(folds);
+  }
   std::vector<FoldPlace> places;
   std::vector<size_t> place_of;
   for (const Device* device : devices) {

@@ -31,6 +31,8 @@
 
 namespace tutti {
 
+class NcclFolds;
+
 // Large enough that a part for each device is worth the second copy.
 inline constexpr int64_t kDevicePartBytes = 256 * 1024;
 
@@ -55,11 +57,13 @@ Status CheckReplicaPlace(const Tensor& tensor, const Device& device, int64_t rep
 
 // The tensors (at least one, of one dtype and shape, for which `op` is defined) folded in their
 // order, for each of `devices` (null: the host). Devices in the same memory get the same tensor; of
-// one tensor it is that itself where it lies there.
+// one tensor it is that itself where it lies there. By `nccl` where that can do it, which may be
+// told to fold floats in another order.
 Result<std::vector<Ref<Tensor>>> AllReduceOnDevices(ReduceOp op,
                                                     std::span<const Ref<Tensor>> tensors,
                                                     std::span<const Device* const> devices,
-                                                    const GpuWait& wait = {});
+                                                    const GpuWait& wait = {},
+                                                    NcclFolds* nccl = nullptr);
 
 // One write into a tensor, in two halves: what can fail for lack of memory comes before the first
 // of several tensors is changed.

@@ -17,6 +17,7 @@
 #include "core/strategy/placements.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/replica_runner.h"
+#include "core/strategy/nccl_folds.h"
 #include "core/strategy/slices_reduce.h"
 #include "core/strategy/strategy_devices.h"
 #include "core/strategy/team_channel.h"
@@ -42,6 +43,9 @@ Strategy::Strategy(Ref<Environment> environment, const char* type_name, bool is_
       given_ops_(options.cross_device_ops),
       default_ops_(MakeAllReduce()),
       uses_(std::make_unique<CrossDeviceUses>()),
+      nccl_folds_(std::make_unique<NcclFolds>(
+          this->environment(), options.name.empty() ? std::string(type_name) : options.name,
+          options.in_replica_order)),
       team_(std::move(team)),
       worker_(team_ ? team_->worker() : 0),
       num_workers_(team_ ? team_->num_workers() : 1),

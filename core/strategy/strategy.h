@@ -50,6 +50,7 @@ namespace tutti {
 
 class Environment;
 class Function;
+class NcclFolds;
 class ReplicaRunner;
 class TeamChannel;
 class Variable;
@@ -59,6 +60,9 @@ struct StrategyOptions {
   // How the replicas of a Mirrored strategy reduce (cross_device_ops.h): reduce, reduce_to, what
   // replicas write into variables, and their all_reduce of SUM and MEAN. Null: the library chooses.
   Ref<CrossDeviceOps> cross_device_ops;
+  // Folds of floats on several GPUs go in the order of the replicas, with the host's bits, even
+  // where NCCL would do them in its own (nccl_folds.h).
+  bool in_replica_order = true;
 };
 
 struct MultiWorkerOptions {
@@ -138,6 +142,8 @@ class Strategy final : public Closable {
   // Whether one of this process's replicas is on a GPU: what replicas do together goes by
   // device_values.h then.
   bool has_gpus() const { return has_gpus_; }
+  // For AllReduceOnDevices.
+  NcclFolds& nccl_folds() const { return *nccl_folds_; }
   // Whether variables lie on one device, apart from the replicas'.
   bool has_central_storage() const { return parameter_device_ != nullptr; }
   // "/job:localhost/replica:0/task:0/device:CPU:0"; null past the last one. As long-lived as the
@@ -290,6 +296,7 @@ class Strategy final : public Closable {
   const Ref<CrossDeviceOps> given_ops_;
   const Ref<CrossDeviceOps> default_ops_;
   const std::unique_ptr<CrossDeviceUses> uses_;
+  const std::unique_ptr<NcclFolds> nccl_folds_;
   const Ref<WorkerTeam> team_;
   const int64_t worker_;
   const int64_t num_workers_;

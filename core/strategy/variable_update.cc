@@ -158,7 +158,8 @@ Status VariableUpdate::UpdateOnDevices() {
     const bool mean = variable_.aggregation_ == Aggregation::kMean;
     TUTTI_ASSIGN_OR_RETURN(own_plan_.operands,
                            AllReduceOnDevices(mean ? ReduceOp::kMean : ReduceOp::kSum,
-                                              own_plan_.operands, devices, Wait()));
+                                              own_plan_.operands, devices, Wait(),
+                                              &variable_.strategy_->nccl_folds()));
   }
   const ObservedScope all(team != nullptr && team->observed() ? Observed::kChecked
                                                               : Observed::kAsBefore);

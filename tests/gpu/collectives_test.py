@@ -83,6 +83,105 @@ class CollectivesTest(unittest.TestCase):
             rank.close()
         self.assertEqual(count(), 0)
 
+    def test_futures_and_groups(self):
+        nccl = tutti.distribute.experimental.CommunicationOptions(
+            implementation=tutti.distribute.experimental.CommunicationImplementation.NCCL)
+        for options in None, nccl:
+            self.setUp()
+
+            def body(c, x, options=options):
+                peer, theirs, more = 1 - c.rank, x.copy(), x.copy()
+                # Not both send first.
+                moves = [c.send_async(x, peer, 60) if c.rank == turn
+                         else c.receive_async(theirs, peer, 60) for turn in range(2)]
+                sums = c.all_reduce_many_async([x, more], "max", timeout=60, options=options)
+                joined = c.all_gather_async(x, timeout=60, options=options)
+                for move in moves:
+                    move.result()
+                self.assertEqual(theirs.numpy().tolist(), [peer, peer + 1, peer + 2, peer + 3])
+                for one in sums.result():
+                    self.assertEqual(one.numpy().tolist(), [1, 2, 3, 4])
+                part = c.split(0, -c.rank)
+                turned = part.all_gather(x, timeout=60, options=options)
+                self.assertEqual(turned.numpy().tolist(), [1, 2, 3, 4, 0, 1, 2, 3])
+                part.close()
+                return joined.result()
+            joined = [0, 1, 2, 3, 1, 2, 3, 4]
+            self.check(self.run_ranks(body), joined, joined)
+
+    def test_calls_keep_the_order_of_a_stream(self):
+        class Torchs:
+            def __init__(self, stream):
+                self.cuda_stream = stream.handle
+
+        class Cupys:
+            def __init__(self, stream):
+                self.ptr = stream.handle
+
+        class Default:
+            ptr = 0
+
+        total = [1, 3, 5, 7]
+        own = [tutti.Stream(f"GPU:{rank}") for rank in range(2)]
+        for kind in (lambda stream: stream, lambda stream: stream.handle, Torchs, Cupys,
+                     lambda stream: Default, lambda stream: 1):
+            self.check(self.run_ranks(lambda c, x, kind=kind: c.all_reduce(
+                x, timeout=60, stream=kind(own[c.rank]))), total, total)
+        self.check(self.run_ranks(lambda c, x: c.all_reduce_async(
+            x, timeout=60, stream=own[c.rank]).result()), total, total)
+        joined = [0, 1, 2, 3, 1, 2, 3, 4]
+        every = [
+            lambda c, x, s: c.all_reduce_many([x, x], timeout=60, stream=s)[1],
+            lambda c, x, s: c.all_reduce_many_async([x, x], timeout=60, stream=s).result()[1],
+            lambda c, x, s: c.all_gather(x, timeout=60, stream=s),
+            lambda c, x, s: c.all_gather_async(x, timeout=60, stream=s).result(),
+            lambda c, x, s: c.reduce_scatter(x, timeout=60, stream=s),
+            lambda c, x, s: c.reduce_scatter_async(x, timeout=60, stream=s).result(),
+            lambda c, x, s: c.all_to_all(x, timeout=60, stream=s),
+            lambda c, x, s: c.all_to_all(x, [2, 2], timeout=60, stream=s)[0],
+            lambda c, x, s: c.all_to_all_async(x, timeout=60, stream=s).result(),
+            lambda c, x, s: c.broadcast(x.copy(), 1, 60, stream=s),
+            lambda c, x, s: c.broadcast_async(x.copy(), 1, 60, stream=s).result(),
+        ]
+        expected = [(total, total)] * 2 + [(joined, joined)] * 2 + [([1, 3], [5, 7])] * 2
+        expected += [([0, 1, 1, 2], [2, 3, 3, 4])] * 3 + [([1, 2, 3, 4], [1, 2, 3, 4])] * 2
+        for call, values in zip(every, expected):
+            self.check(self.run_ranks(lambda c, x, call=call: call(c, x, own[c.rank])), *values)
+
+        def at_root(c, x):
+            s = own[c.rank]
+            made = [c.reduce(x, root=0, timeout=60, stream=s),
+                    c.reduce_async(x, root=0, timeout=60, stream=s).result(),
+                    c.gather(x, 0, 60, stream=s), c.gather_async(x, 0, 60, stream=s).result()]
+            if c.rank == 0:
+                self.assertEqual([one.numpy().tolist() for one in made],
+                                 [total, total, joined, joined])
+                c.send(x, 1, 60, stream=s)
+                c.send_async(x, 1, 60, stream=s).result()
+            else:
+                c.receive(x, 0, 60, stream=s)
+                c.receive_async(x, 0, 60, stream=s).result()
+            half = tutti.Tensor(np.zeros(2, np.float32)).copy_to(x.device)
+            c.scatter(x, 0, half, 60, stream=s)
+            c.scatter_async(x, 0, half, 60, stream=s).result()
+            return half
+        self.check(self.run_ranks(at_root), [0, 1], [2, 3])
+
+    def test_another_devices_stream_is_refused(self):
+        alone, = tutti.Communicator.create_local(1)
+        with self.assertRaisesRegex(tutti.errors.InvalidArgumentError,
+                                    "the stream is one of GPU:1, and the tensors lie on GPU:0; "
+                                    "pass one of theirs"):
+            alone.all_reduce(self.there[0], stream=tutti.Stream("GPU:1"))
+        alone, = tutti.Communicator.create_local(1)
+        for stream in tutti.Stream("GPU:1"), 1:
+            with self.assertRaisesRegex(tutti.errors.InvalidArgumentError,
+                                        "no tensor of the call lies on a GPU"):
+                alone.all_reduce(np.zeros(2), stream=stream)
+        alone, = tutti.Communicator.create_local(1)
+        with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "stream 0 says nothing"):
+            alone.all_reduce(self.there[0], stream=0)
+
     def test_ranks_that_disagree_are_told_so(self):
         errors = self.run_ranks(lambda c, x: c.all_reduce(
             x if c.rank == 1 else x.copy_to("CPU:0"), timeout=60))

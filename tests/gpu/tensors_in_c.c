@@ -154,6 +154,26 @@ int main(void) {
     REFUSED(tutti_tensor_copy_to(NULL, back, "GPU:0", &by, NULL, &none), TUTTI_INVALID_ARGUMENT,
             "the stream is one of GPU:1");
   }
+  /* Collectives in the order of a stream; the first error ends the epoch. */
+  tutti_communicator *ordered[1] = {NULL};
+  tutti_call_options call = TUTTI_CALL_OPTIONS_INIT;
+  tutti_future *future = NULL;
+  call.stream = stream;
+  OK(tutti_communicator_create_local(NULL, 1, NULL, ordered));
+  OK(tutti_communicator_all_reduce(ordered[0], there, TUTTI_REDUCE_SUM, &call, there));
+  OK(tutti_communicator_broadcast_async(ordered[0], 0, &call, there, &future));
+  OK(tutti_future_wait(future, NULL));
+  tutti_future_release(future);
+  OK(tutti_stream_synchronize(stream, &call));
+  CHECK(tutti_tensor_equal(here, there));
+  if (several) {
+    call.stream = other;
+    REFUSED(tutti_communicator_all_reduce(ordered[0], there, TUTTI_REDUCE_SUM, &call, there),
+            TUTTI_INVALID_ARGUMENT,
+            "the stream is one of GPU:1, and the tensors lie on GPU:0; pass one of theirs");
+  }
+  tutti_communicator_release(ordered[0]);
+
   tutti_stream *refused = NULL;
   REFUSED(tutti_stream_wrap(NULL, "GPU:0", 0, &refused), TUTTI_INVALID_ARGUMENT, "stream 0");
   if (several) {

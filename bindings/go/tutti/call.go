@@ -24,7 +24,8 @@ func callOf(ctx context.Context) (call *native.CallOptions, end func(), err erro
 	done := ctx.Done()
 	deadline, timed := ctx.Deadline()
 	hints, hinted := ctx.Value(communicationKey{}).(CommunicationOptions)
-	if done == nil && !timed && !hinted {
+	stream, ordered := ctx.Value(streamKey{}).(*Stream)
+	if done == nil && !timed && !hinted && !ordered {
 		return nil, nothing, nil
 	}
 	if cause := ctx.Err(); cause != nil {
@@ -34,6 +35,13 @@ func callOf(ctx context.Context) (call *native.CallOptions, end func(), err erro
 	if hinted {
 		call = hints.call()
 	}
+	free := nothing
+	if ordered {
+		if call.Stream, err = stream.object().use(); err != nil {
+			return nil, nothing, err
+		}
+		free = stream.object().done
+	}
 	if timed {
 		call.Timeout = int64(time.Until(deadline))
 		if call.Timeout <= 0 {
@@ -41,9 +49,10 @@ func callOf(ctx context.Context) (call *native.CallOptions, end func(), err erro
 		}
 	}
 	if done == nil {
-		return call, nothing, nil
+		return call, free, nil
 	}
 	if err := check(native.Cancellation_create(&call.Cancellation)); err != nil {
+		free()
 		return nil, nothing, err
 	}
 	cancellation := call.Cancellation
@@ -63,6 +72,7 @@ func callOf(ctx context.Context) (call *native.CallOptions, end func(), err erro
 	return call, func() {
 		close(returned)
 		native.Tutti_cancellation_release(cancellation)
+		free()
 	}, nil
 }
 

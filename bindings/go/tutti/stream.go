@@ -53,6 +53,19 @@ func (r *Runtime) StreamOfCudaDevice(index int64) (*Stream, error) {
 	}))
 }
 
+// In gives calls of communicators the order of the stream: each comes behind what has been given to
+// the stream before, and what is given to it afterwards comes behind the results: after the call,
+// or after its future is done. ErrInvalidArgument for calls whose tensors do not lie on its GPU,
+// ErrFailedPrecondition for a closed stream.
+func (s *Stream) In(ctx context.Context) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithValue(ctx, streamKey{}, s)
+}
+
+type streamKey struct{}
+
 // Handle is CUDA's handle, 0 for a closed stream.
 func (s *Stream) Handle() int64 { return ask(s.object(), 0, native.Stream_handle) }
 

@@ -10,6 +10,7 @@ from tutti import _arguments, _dtypes, _leaving, _native, errors
 from tutti._cluster import Cluster
 from tutti._dtypes import bfloat16
 from tutti._reduce_op import ReduceOp
+from tutti._stream import Stream
 from tutti._tensor import Tensor, literals_as
 from tutti._values import Future
 from tutti._variable import member
@@ -18,15 +19,40 @@ if TYPE_CHECKING:
     from tutti.distribute._communication import CommunicationOptions, Waits
 
 Op = Union[ReduceOp, str, int]
+# A Stream, CUDA's handle as a number, or an object with __cuda_stream__, cuda_stream or ptr.
+StreamLike = Any
+_CUDA = (2, 13)  # DLPack's numbers of memory on a GPU
 Options = Optional["CommunicationOptions"]
 
 
-def _waits(timeout: Optional[float], options: Options, hints: Options) -> "Waits":
-    if options is None and hints is None:
-        return timeout
-    from tutti.distribute._communication import waits_of
+def _waits(timeout: Optional[float], options: Options, hints: Options, stream: StreamLike = None,
+           *given: Any) -> "Waits":
+    waits: "Waits" = timeout
+    if options is not None or hints is not None:
+        from tutti.distribute._communication import waits_of
 
-    return waits_of(timeout, options, hints)
+        waits = waits_of(timeout, options, hints)
+    if stream is None:
+        return waits
+    if not isinstance(stream, Stream):
+        stream = Stream.wrap(stream, _gpu_of(given))
+    limits = waits if isinstance(waits, tuple) else (waits, 0, 0)
+    return limits[0], limits[1], limits[2], stream._handle
+
+
+def _gpu_of(given: Sequence[Any]) -> str:
+    """Where the first of them that lies on a GPU does."""
+    for one in given:
+        if isinstance(one, Tensor):
+            if not one.is_on_host:
+                return one.device
+        elif hasattr(one, "__dlpack_device__"):
+            kind, index = one.__dlpack_device__()
+            if kind in _CUDA:
+                return Stream.of_cuda_device(index).device
+    raise errors.InvalidArgumentError(
+        "a stream was given, and no tensor of the call lies on a GPU; pass a stream with tensors "
+        "of its GPU only")
 
 
 def _op(op: Op) -> int:
@@ -67,7 +93,10 @@ class Communicator(_arguments.NamesNearest):
     same GPU; NumPy's arrays are of the host. root: the rank that gives or gets. options, also as
     experimental_hints:
     tutti.distribute.experimental.CommunicationOptions, whose timeout_seconds counts where there is
-    no timeout.
+    no timeout. stream: of the GPU that the tensors lie on: a tutti.Stream, CUDA's handle as a
+    number (1: the default stream), or another library's stream (torch.cuda.Stream, CuPy's, whatever
+    has `__cuda_stream__`). The call comes behind what has been given to it before, and what is
+    given to it afterwards comes behind the results; InvalidArgumentError for another device's.
 
     Methods that end in _async return at once with a Future of the same result. Their calls run one
     after the other in the order of issue; a call without _async takes its turn behind them. Until
@@ -151,34 +180,37 @@ class Communicator(_arguments.NamesNearest):
 
     def all_reduce(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
                    timeout: Optional[float] = None, *,
-                   options: Options = None, experimental_hints: Options = None) -> Any:
+                   options: Options = None, experimental_hints: Options = None,
+                   stream: StreamLike = None) -> Any:
         """Folds `value` of all ranks into `out` of every rank.
 
         >>> alone, = tutti.Communicator.create_local(1)  # of a job: Communicator.create(cluster)
         >>> alone.all_reduce(np.array([1.0, 2.0]), "mean").tolist()
         [1.0, 2.0]
         """
-        waits = _waits(timeout, options, experimental_hints)
         value, out = _like(value, out)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         _native.communicator_all_reduce(self._handle, value, _op(op), waits, out)
         return out
 
     def all_reduce_async(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
                          timeout: Optional[float] = None, *,
-                         options: Options = None, experimental_hints: Options = None) -> Future:
+                         options: Options = None, experimental_hints: Options = None,
+                         stream: StreamLike = None) -> Future:
         """The same at once."""
-        waits = _waits(timeout, options, experimental_hints)
         value, out = _like(value, out)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         return Future._of(_native.communicator_all_reduce_async(
             self._handle, value, _op(op), waits, out), out)
 
     def all_reduce_many(self, values: Sequence[Any], op: Op = ReduceOp.SUM,
                         out: Optional[Sequence[Any]] = None,
                         timeout: Optional[float] = None, *,
-                        options: Options = None, experimental_hints: Options = None) -> List[Any]:
+                        options: Options = None, experimental_hints: Options = None,
+                        stream: StreamLike = None) -> List[Any]:
         """Several `values`, of any dtypes and shapes, in one call; `out` has an array for each."""
-        waits = _waits(timeout, options, experimental_hints)
         values, outs = self._many(values, out)
+        waits = _waits(timeout, options, experimental_hints, stream, *values)
         _native.communicator_all_reduce_many(self._handle, values, _op(op), waits, outs)
         return outs
 
@@ -186,10 +218,11 @@ class Communicator(_arguments.NamesNearest):
                               out: Optional[Sequence[Any]] = None,
                               timeout: Optional[float] = None, *,
                               options: Options = None,
-                              experimental_hints: Options = None) -> Future:
+                              experimental_hints: Options = None,
+                              stream: StreamLike = None) -> Future:
         """Several `values` at once; `out` has an array for each."""
-        waits = _waits(timeout, options, experimental_hints)
         values, outs = self._many(values, out)
+        waits = _waits(timeout, options, experimental_hints, stream, *values)
         return Future._of(_native.communicator_all_reduce_many_async(
             self._handle, values, _op(op), waits, outs), outs)
 
@@ -203,19 +236,21 @@ class Communicator(_arguments.NamesNearest):
 
     def reduce(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
                timeout: Optional[float] = None, *,
-               options: Options = None, experimental_hints: Options = None) -> Any:
+               options: Options = None, experimental_hints: Options = None,
+               stream: StreamLike = None) -> Any:
         """Folds `value` of all ranks into `out` of rank `root`; None on the others."""
-        waits = _waits(timeout, options, experimental_hints)
         value, out = self._at_root(value, root, out)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         _native.communicator_reduce(self._handle, value, _op(op), root, waits, out)
         return out
 
     def reduce_async(self, value: Any, op: Op = ReduceOp.SUM, root: int = 0, out: Any = None,
                      timeout: Optional[float] = None, *,
-                     options: Options = None, experimental_hints: Options = None) -> Future:
+                     options: Options = None, experimental_hints: Options = None,
+                     stream: StreamLike = None) -> Future:
         """The same at once."""
-        waits = _waits(timeout, options, experimental_hints)
         value, out = self._at_root(value, root, out)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         return Future._of(_native.communicator_reduce_async(
             self._handle, value, _op(op), root, waits, out), out)
 
@@ -224,20 +259,22 @@ class Communicator(_arguments.NamesNearest):
 
     def reduce_scatter(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
                        timeout: Optional[float] = None, *,
-                       options: Options = None, experimental_hints: Options = None) -> Any:
+                       options: Options = None, experimental_hints: Options = None,
+                       stream: StreamLike = None) -> Any:
         """Folds `value` [size * m, ...] of all ranks; rank r gets rows r * m to (r + 1) * m of the
         result in `out` [m, ...], which may be that part of its own value."""
-        waits = _waits(timeout, options, experimental_hints)
         value, out = self._part(value, out)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         _native.communicator_reduce_scatter(self._handle, value, _op(op), waits, out)
         return out
 
     def reduce_scatter_async(self, value: Any, op: Op = ReduceOp.SUM, out: Any = None,
                              timeout: Optional[float] = None, *,
-                             options: Options = None, experimental_hints: Options = None) -> Future:
+                             options: Options = None, experimental_hints: Options = None,
+                             stream: StreamLike = None) -> Future:
         """The same at once."""
-        waits = _waits(timeout, options, experimental_hints)
         value, out = self._part(value, out)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         return Future._of(_native.communicator_reduce_scatter_async(
             self._handle, value, _op(op), waits, out), out)
 
@@ -255,22 +292,27 @@ class Communicator(_arguments.NamesNearest):
 
     # ---- parts
 
-    def broadcast(self, array: Any, root: int = 0, timeout: Optional[float] = None) -> Any:
+    def broadcast(self, array: Any, root: int = 0, timeout: Optional[float] = None, *,
+                  stream: StreamLike = None) -> Any:
         """Copies `array` of rank `root` into `array` of every other rank, in place."""
-        _native.communicator_broadcast(self._handle, root, timeout, array)
+        waits = _waits(timeout, None, None, stream, array)
+        _native.communicator_broadcast(self._handle, root, waits, array)
         return array
 
     def broadcast_async(self, array: Any, root: int = 0,
-                        timeout: Optional[float] = None) -> Future:
+                        timeout: Optional[float] = None, *,
+                        stream: StreamLike = None) -> Future:
         """The same at once: `array` is not read before the future is done."""
+        waits = _waits(timeout, None, None, stream, array)
         return Future._of(_native.communicator_broadcast_async(
-            self._handle, root, timeout, array), array)
+            self._handle, root, waits, array), array)
 
     def all_gather(self, value: Any, out: Any = None, timeout: Optional[float] = None, *,
-                   options: Options = None, experimental_hints: Options = None) -> Any:
+                   options: Options = None, experimental_hints: Options = None,
+                   stream: StreamLike = None) -> Any:
         """Joins `value` [n, ...] of all ranks along axis 0; n may differ between ranks, unless
         there is an `out` [size * n, ...], of which `value` may be this rank's own part."""
-        waits = _waits(timeout, options, experimental_hints)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         if out is None:
             return _native.communicator_all_gather(self._handle, value, waits)
         value, out = _like(value, out)
@@ -279,9 +321,10 @@ class Communicator(_arguments.NamesNearest):
 
     def all_gather_async(self, value: Any, out: Any = None,
                          timeout: Optional[float] = None, *,
-                         options: Options = None, experimental_hints: Options = None) -> Future:
+                         options: Options = None, experimental_hints: Options = None,
+                         stream: StreamLike = None) -> Future:
         """The same at once. Without `out` the result is read-only."""
-        waits = _waits(timeout, options, experimental_hints)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         if out is None:
             return Future._of(_native.communicator_all_gather_async(self._handle, value, waits))
         value, out = _like(value, out)
@@ -289,32 +332,38 @@ class Communicator(_arguments.NamesNearest):
             self._handle, value, waits, out), out)
 
     def gather(self, value: Any, root: int = 0, timeout: Optional[float] = None, *,
-               options: Options = None, experimental_hints: Options = None) -> Any:
+               options: Options = None, experimental_hints: Options = None,
+               stream: StreamLike = None) -> Any:
         """Joins as all_gather does, at rank `root` only: None on the others."""
-        waits = _waits(timeout, options, experimental_hints)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         return _native.communicator_gather(self._handle, value, root, waits)
 
     def gather_async(self, value: Any, root: int = 0, timeout: Optional[float] = None, *,
-                     options: Options = None, experimental_hints: Options = None) -> Future:
+                     options: Options = None, experimental_hints: Options = None,
+                     stream: StreamLike = None) -> Future:
         """The same at once. The result is read-only."""
-        waits = _waits(timeout, options, experimental_hints)
+        waits = _waits(timeout, options, experimental_hints, stream, value)
         return Future._of(_native.communicator_gather_async(self._handle, value, root, waits))
 
     def scatter(self, value: Any = None, root: int = 0, out: Any = None,
-                timeout: Optional[float] = None) -> Any:
+                timeout: Optional[float] = None, *,
+                stream: StreamLike = None) -> Any:
         """Rank r gets rows r * m to (r + 1) * m of the root's `value` [size * m, ...] in `out`
         [m, ...], which every rank but the root must give; the root's may be its own part of the
         value."""
         value, out = self._scattered(value, root, out)
-        _native.communicator_scatter(self._handle, value, root, timeout, out)
+        waits = _waits(timeout, None, None, stream, value, out)
+        _native.communicator_scatter(self._handle, value, root, waits, out)
         return out
 
     def scatter_async(self, value: Any = None, root: int = 0, out: Any = None,
-                      timeout: Optional[float] = None) -> Future:
+                      timeout: Optional[float] = None, *,
+                      stream: StreamLike = None) -> Future:
         """The same at once."""
         value, out = self._scattered(value, root, out)
+        waits = _waits(timeout, None, None, stream, value, out)
         return Future._of(_native.communicator_scatter_async(
-            self._handle, value, root, timeout, out), out)
+            self._handle, value, root, waits, out), out)
 
     def _scattered(self, value: Any, root: int, out: Any) -> Tuple[Any, Any]:
         if self.rank != root:
@@ -327,7 +376,8 @@ class Communicator(_arguments.NamesNearest):
         return self._part(value, out)
 
     def all_to_all(self, value: Any, send_rows: Optional[Sequence[int]] = None, out: Any = None,
-                   timeout: Optional[float] = None) -> Any:
+                   timeout: Optional[float] = None, *,
+                   stream: StreamLike = None) -> Any:
         """Rows p * m to (p + 1) * m of `value` [size * m, ...] go to rank p; `out` of the same
         shape gets rank p's rows for this rank in their place.
 
@@ -335,45 +385,56 @@ class Communicator(_arguments.NamesNearest):
         send_rows[0] rows go to rank 0, the next send_rows[1] to rank 1 and so on, together all of
         them. The result is then a pair: a new array of what came, in rank order, and an array of
         how many rows came from each rank."""
+        waits = _waits(timeout, None, None, stream, value)
         if send_rows is None:
             value, out = _like(value, out)
-            _native.communicator_all_to_all(self._handle, value, timeout, out)
+            _native.communicator_all_to_all(self._handle, value, waits, out)
             return out
         if out is not None:
             raise TypeError("all_to_all: with send_rows the result is a new array; leave out away")
         received = np.zeros(len(send_rows), np.int64)
-        joined = _native.communicator_all_to_all_uneven(self._handle, value, send_rows, timeout,
+        joined = _native.communicator_all_to_all_uneven(self._handle, value, send_rows, waits,
                                                         received)
         return joined, received
 
     def all_to_all_async(self, value: Any, out: Any = None,
-                         timeout: Optional[float] = None) -> Future:
+                         timeout: Optional[float] = None, *,
+                         stream: StreamLike = None) -> Future:
         """The same at once, for equally many rows to each rank."""
         value, out = _like(value, out)
+        waits = _waits(timeout, None, None, stream, value)
         return Future._of(_native.communicator_all_to_all_async(
-            self._handle, value, timeout, out), out)
+            self._handle, value, waits, out), out)
 
     # ---- transfers
 
-    def send(self, value: Any, to: int, timeout: Optional[float] = None) -> None:
+    def send(self, value: Any, to: int, timeout: Optional[float] = None, *,
+             stream: StreamLike = None) -> None:
         """Sends `value` to rank `to`, which calls receive with an array of the same dtype and
         shape; neither returns before both have come. No other rank takes part. Two ranks that send
         to each other at once wait for each other: let one of them receive first."""
-        _native.communicator_send(self._handle, value, to, timeout)
+        waits = _waits(timeout, None, None, stream, value)
+        _native.communicator_send(self._handle, value, to, waits)
 
-    def send_async(self, value: Any, to: int, timeout: Optional[float] = None) -> Future:
+    def send_async(self, value: Any, to: int, timeout: Optional[float] = None, *,
+                   stream: StreamLike = None) -> Future:
         """The same at once: `value` goes to rank `to`. The result is None."""
-        return Future._of(_native.communicator_send_async(self._handle, value, to, timeout))
+        waits = _waits(timeout, None, None, stream, value)
+        return Future._of(_native.communicator_send_async(self._handle, value, to, waits))
 
-    def receive(self, array: Any, source: int, timeout: Optional[float] = None) -> Any:
+    def receive(self, array: Any, source: int, timeout: Optional[float] = None, *,
+                stream: StreamLike = None) -> Any:
         """Receives what rank `source` sends, into `array`."""
-        _native.communicator_receive(self._handle, source, timeout, array)
+        waits = _waits(timeout, None, None, stream, array)
+        _native.communicator_receive(self._handle, source, waits, array)
         return array
 
-    def receive_async(self, array: Any, source: int, timeout: Optional[float] = None) -> Future:
+    def receive_async(self, array: Any, source: int, timeout: Optional[float] = None, *,
+                      stream: StreamLike = None) -> Future:
         """The same at once: what rank `source` sends comes into `array`."""
+        waits = _waits(timeout, None, None, stream, array)
         return Future._of(_native.communicator_receive_async(
-            self._handle, source, timeout, array), array)
+            self._handle, source, waits, array), array)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when every rank has called it."""

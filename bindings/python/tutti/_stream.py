@@ -31,13 +31,16 @@ class Stream:
 
     @classmethod
     def wrap(cls, handle: Any, device: str = "GPU:0") -> "Stream":
-        """Another library's stream of that device: CUDA's handle (torch's `stream.cuda_stream`,
-        CuPy's `stream.ptr`), or an object with `__cuda_stream__`. 1 is the default stream, 2 that
-        of the calling thread; InvalidArgumentError for 0 and for another device's. It stays its
-        owner's, who must not destroy it before this object goes."""
-        if hasattr(handle, "__cuda_stream__"):
-            asked = handle.__cuda_stream__
-            handle = (asked() if callable(asked) else asked)[1]
+        """Another library's stream of that device: CUDA's handle, or an object with
+        `__cuda_stream__`, `cuda_stream` (torch) or `ptr` (CuPy), whose 0 is the default stream. As
+        a number that is 1, and 2 that of the calling thread; InvalidArgumentError for 0 and for
+        another device's. It stays its owner's, who must not destroy it before this object goes."""
+        for name in ("__cuda_stream__", "cuda_stream", "ptr"):
+            if hasattr(handle, name):
+                asked = getattr(handle, name)
+                asked = asked() if callable(asked) else asked
+                handle = int(asked[1] if isinstance(asked, tuple) else asked) or 1
+                break
         return cls._of(_native.stream_wrap(device, handle))
 
     @classmethod

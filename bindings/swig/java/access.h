@@ -443,6 +443,8 @@ inline void hint_call(int64_t bytes_per_pack, int32_t implementation) {
   next_hints.options.bytes_per_pack = bytes_per_pack;
   next_hints.options.implementation = implementation;
 }
+// The stream of all calls of this thread; null: none.
+inline void order_calls(tutti_stream *stream) { calls_stream.Set(stream); }
 inline tutti_status *merge_call(tutti_context *context, tutti_host_handle merge_fn,
                                 const char *name, const tutti_value *args,
                                 const tutti_call_options *call, tutti_value **out_value) {

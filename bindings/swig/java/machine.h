@@ -425,6 +425,21 @@ struct NextHints {
 };
 inline thread_local NextHints next_hints;
 
+// The stream that the thread's calls keep the order of; see DeviceStream.order.
+struct CallsStream {
+  CallsStream() = default;
+  ~CallsStream() { Set(nullptr); }
+  CallsStream(const CallsStream &) = delete;
+  CallsStream &operator=(const CallsStream &) = delete;
+  void Set(tutti_stream *other) {
+    if (other != nullptr) tutti_stream_retain(other);
+    if (stream != nullptr) tutti_stream_release(stream);
+    stream = other;
+  }
+  tutti_stream *stream = nullptr;
+};
+inline thread_local CallsStream calls_stream;
+
 class Call {
  public:
   Call() = default;
@@ -434,6 +449,7 @@ class Call {
   // For a call that only begins something: an interrupt ends waits.
   const tutti_call_options *SetTimeout(jlong timeout) {
     options_.timeout = timeout;
+    options_.stream = calls_stream.stream;
     if (next_hints.given) TakeHints();
     return &options_;
   }

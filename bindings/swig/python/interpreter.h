@@ -368,7 +368,7 @@ class Call {
   Call &operator=(const Call &) = delete;
 
   // Null with a Python exception set when `given` is neither a timeout nor a tuple of a timeout,
-  // bytes per pack and the number of an implementation.
+  // bytes per pack, the number of an implementation and, perhaps, a stream.
   const tutti_call_options *Set(PyObject *given) {
     if (SetTimeout(given) == nullptr) return nullptr;
     if (Interpreter::OnMainThread()) {
@@ -385,12 +385,20 @@ class Call {
     if (PyTuple_CheckExact(given)) {
       long long bytes_per_pack = 0;
       int implementation = 0;
-      if (!PyArg_ParseTuple(given, "OLi", &timeout, &bytes_per_pack, &implementation)) {
+      PyObject *stream = nullptr;
+      if (!PyArg_ParseTuple(given, "OLi|O", &timeout, &bytes_per_pack, &implementation, &stream)) {
         return nullptr;
       }
+      void *given_stream = nullptr;
+      if (stream != nullptr &&
+          SWIG_ConvertPtr(stream, &given_stream, SWIGTYPE_p_tutti_stream, 0) != 0) {
+        PyErr_SetString(PyExc_TypeError, "stream: expected one of the library's");
+        return nullptr;
+      }
+      options_.stream = static_cast<tutti_stream *>(given_stream);
       communication_.bytes_per_pack = bytes_per_pack;
       communication_.implementation = implementation;
-      options_.communication = &communication_;
+      if (bytes_per_pack != 0 || implementation != 0) options_.communication = &communication_;
     }
     if (timeout != Py_None) {
       const double seconds = PyFloat_AsDouble(timeout);

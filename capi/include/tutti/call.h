@@ -52,9 +52,16 @@ struct tutti_call_options {
    * contexts, reduce and gather of strategies. Borrowed while the function runs, not longer where
    * the call goes on; NULL = no hints. */
   const tutti_communication_options *communication;
+  /* Of a communicator's collectives and transfers: a stream of the GPU that the tensors of the call
+   * lie on (<tutti/stream.h>). The call comes behind what has been given to it before, and what is
+   * given to it afterwards comes behind the results: after the call, or after its future is done.
+   * INVALID_ARGUMENT for another device's, and without a tensor on a GPU; other calls take no
+   * notice of it. Borrowed while the function runs, not longer where the call goes on; NULL = the
+   * order is that of the streams that the tensors belong to. */
+  tutti_stream *stream;
 };
 #define TUTTI_CALL_OPTIONS_INIT \
-  { sizeof(tutti_call_options), 0, NULL, NULL }
+  { sizeof(tutti_call_options), 0, NULL, NULL, NULL }
 
 /* Asked about every 50 ms by a thread that waits; non-zero ends the wait with CANCELLED. Runs on
  * the waiting thread with no lock of the library held. A notification. */

@@ -16,8 +16,11 @@
  * reach each other's GPUs, with the bits that the host's tensors have, and the work goes on in the
  * order of the tensors' streams when a call returns. Ranks of several processes go by NCCL where
  * all of them have it, which the first such call finds out for the epoch; folds are in NCCL's order
- * then. Everything else goes through pinned memory of the host, with one warning that says why, and
- * send and receive always do.
+ * then, and what NCCL does not fold, or the setting reproducible wants in the order of the ranks,
+ * kernels fold, with the host's bits. Everything else goes through pinned memory of the host, with
+ * one warning that says why. A send and its receive may have their tensors in different places, and
+ * go by NCCL where both have it and both lie on GPUs. A stream of the caller's, in `call`, orders
+ * the call with the caller's work on the GPU.
  *
  * Functions that end in _async return at once with a future. Their calls run on a thread of the
  * communicator's own, or on that of who waits for one of them without a limit, one after the other

@@ -44,7 +44,9 @@ TUTTI_API tutti_status *tutti_strategy_create_one_device(tutti_runtime *runtime,
 
 /* One replica per device ("GPU:0", "GPU:1"; "CPU:0", "CPU:1": logical devices). No device: all
  * GPUs, else the CPU. GPUs beside CPUs are a warning: what they do together goes through the host.
- * A device twice or unknown is INVALID_ARGUMENT.
+ * GPUs fold by NCCL where they have it, each brings a tensor and each gets the result: integers,
+ * sums and means of two, and, unless the setting reproducible is 1, sums of floats in NCCL's order;
+ * else by kernels, in the order of the replicas. A device twice or unknown is INVALID_ARGUMENT.
  * Context: computing. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_strategy_create_mirrored(tutti_runtime *runtime, size_t count,
                                                        const char *const *devices,

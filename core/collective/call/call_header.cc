@@ -90,7 +90,7 @@ Status DescribeDifference(const CallHeader& mine, int64_t rank, const CallHeader
   const std::string rule =
       mine.uneven ? Format("dtype and all sizes but that of axis {} must be the same on all ranks",
                            mine.axis)
-      : mine.op == CollectiveOp::kScatter
+      : mine.named_op() == CollectiveOp::kScatter
           ? std::string("dtype and shape of the whole must be the same on all ranks")
           : std::string("dtype and shape must be the same on all ranks");
   return InvalidArgument("rank {}: {} #{}{} got {}, rank {} sent {}; {}", rank, name, sequence,

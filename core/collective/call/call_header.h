@@ -64,7 +64,8 @@ struct CallHeader {
   bool uneven = false;
   CommunicationHints hints;  // an algorithm may be chosen by them
   // Of tensors that lie on GPUs, on all ranks of the call: what is called; kNone for tensors of the
-  // host. It is another one than `op` where only headers are exchanged (gpu_agreement.h).
+  // host. It is another one than `op` where only headers are exchanged (gpu_ranks.h). Of a
+  // transfer: that this rank's tensor can go from a GPU to another (CollectiveCall::make_room).
   CollectiveOp gpu_op = CollectiveOp::kNone;
   size_t num_tensors = 0;
   TensorSignature first;              // of one tensor or more

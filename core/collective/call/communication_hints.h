@@ -1,5 +1,5 @@
 // CommunicationHints: what one collective call says about how it is made; CollectiveOptions: the
-// options of a call with them. What takes CallOptions takes no notice of any.
+// options of a call with them, and with a stream. What takes CallOptions takes no notice of any.
 
 #ifndef TUTTI_CORE_COLLECTIVE_CALL_COMMUNICATION_HINTS_H_
 #define TUTTI_CORE_COLLECTIVE_CALL_COMMUNICATION_HINTS_H_
@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "core/base/call_options.h"
+#include "core/base/ref.h"
 #include "core/base/status.h"
+#include "core/device/gpu_stream.h"
 
 namespace tutti {
 
@@ -58,6 +60,13 @@ struct CollectiveOptions : CallOptions {
       : CallOptions(call), hints(said) {}
 
   CommunicationHints hints;
+  // One of the caller's, of the GPU that the tensors of a communicator's call lie on: the call
+  // comes behind what was given to it before the call, and what is given to it after the call, or
+  // when the call's future is done, comes behind the results. Null: the tensors' own streams say
+  // all. INVALID_ARGUMENT for one of another device, and for tensors of the host.
+  Ref<GpuStream> stream;
+  // Where the stream was when an asynchronous call was issued; of the communicator.
+  Ref<GpuEvent> stream_point;
 };
 
 }  // namespace tutti

@@ -89,11 +89,19 @@ struct CollectiveCall {
   // The call of the group that this one is a part of, by which peers compare it and messages name
   // it; null: itself.
   const CollectiveCall* whole = nullptr;
+  // Of a transfer whose header has a gpu_op: this rank's tensor lies on a GPU, and can go from
+  // there to the peer's. Then nothing is moved where the sender has said so: both see whether the
+  // other one has (peer_on_gpu), and go on as that tells them. Where only the receiver has said so,
+  // it is asked for memory when the bytes are about to come; `memory` is looked at after that.
+  std::function<Status()> make_room;
+  bool peer_on_gpu = false;  // what the peer of a transfer has said, when it has succeeded
   // The result of all_gather and all_to_all where uneven, and of gather at its root.
   Ref<Tensor> gathered;
   std::vector<int64_t> received_rows;  // all_to_all, uneven: rows that came from each rank
 
   const CollectiveCall& named() const { return whole != nullptr ? *whole : *this; }
+  // Of a transfer: whether both ranks only say where their tensors lie.
+  static bool MovesNothing(const CallHeader& send) { return send.gpu_op != CollectiveOp::kNone; }
   // Of tensors that are written throughout.
   TensorOptions unzeroed() const {
     TensorOptions options;

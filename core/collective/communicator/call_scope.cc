@@ -125,6 +125,10 @@ void Communicator::TellOfImplementation(const CallHeader& header, std::string_vi
 
 Status Communicator::CallScope::Run(int64_t bytes) {
   CollectiveCall& call = this->call();
+  if (options_->stream && gpu_ == nullptr) {
+    Status stream = CheckStream();
+    if (!stream.ok()) return Refuse(std::move(stream));
+  }
   if (is_direct()) {
     call.memory = {};
     call.gather_input = nullptr;
@@ -143,13 +147,17 @@ Status Communicator::CallScope::Run(int64_t bytes) {
   }
   if (PlacementsAreLogged()) [[unlikely]] LogPlacementOf(call);
   RecordCallBegin(&self_->environment().recorder(), self_->flight_subject_, call, bytes);
-  Status status = route_ == GpuRoute::kNccl ? RunByNccl() : self_->transport_->Execute(&call);
+  Status status = peer_ >= 0                  ? RunTransfer()
+                  : route_ == GpuRoute::kNccl ? RunByNccl()
+                                              : self_->transport_->Execute(&call);
+  if (status.ok() && options_->stream) status = LetStreamFollow();
   if (observed && status.ok()) [[unlikely]] status = ObserveResults(call);
   return End(call, std::move(status));
 }
 
 Status Communicator::CallScope::RunKnown(KnownCalls::Entry* known, const void* input,
                                          void* output) {
+  if (options_->stream) [[unlikely]] return Refuse(CheckStream());
   CollectiveCall& call = known->call;
   call.sequence = sequence_;
   call.options = *options_;

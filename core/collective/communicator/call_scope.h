@@ -86,10 +86,26 @@ class Communicator::CallScope {
   Status ChooseRoute();
   std::string WhyNoNccl() const;
   Status RunByNccl();
-  // A call of the ranks in this one's place, as long as it has not run: see GpuRanks.
+  // Calls of the ranks in this one's place, as long as it has not run: see GpuRanks.
   Result<std::vector<std::string>> Exchange(std::string mine);
+  Status Compare(const CallHeader& mine);
+  Status ExecuteInItsPlace(CollectiveCall* call);
   // Behind an exchange: a number of its own for what goes to the peers next.
   void NextSequence();
+  // gpu_transfer.cc: a transfer whose tensor lies on a GPU, or whose peer's does.
+  Status RunTransfer();
+  Status AnnounceOnGpu(bool* moved, Ref<Tensor>* pinned);
+  Status MoveByNccl(bool* moved);
+  Status MoveByHost(Ref<Tensor>* pinned);
+  Result<std::vector<std::string>> ExchangeInPair(std::string mine);
+  // What NCCL there is between this rank and the peer: all ranks' where they have it.
+  GpuRanks& RanksOfPair();
+  // The number of the next transfer of this kind between the two.
+  int64_t NextTransfer(CollectiveOp op);
+  // stream_order.cc: the caller's stream comes before and after the call.
+  Status CheckStream() const;
+  Status StartBehindStream(const Tensor& tensor);
+  Status LetStreamFollow() const;
   void TellOfStaging() const;
   Result<Ref<Tensor>> CreatePinned(const Tensor& like);
   Status ObserveInputs(const CollectiveCall& call) const;
@@ -111,7 +127,9 @@ class Communicator::CallScope {
   const GpuStream* gpu_ = nullptr;      // that one's, where it lies on a GPU
   GpuRoute route_ = GpuRoute::kUndecided;
   bool nccl_reduces_ = true;
+  bool in_rank_order_ = false;  // NCCL does not fold itself
   bool exchanged_ = false;
+  std::vector<Ref<GpuStream>> used_streams_;  // of the tensors, where the caller has one, too
   std::vector<GpuMemoryOfCall> on_gpu_;  // of all routes but by the host
   std::function<Status()> failure_;
 };

@@ -140,6 +140,7 @@ Status Communicator::OnClose(const CallOptions& options) {
   transport_->Leave(Unavailable("it has left (closed)"));
   if (in_call) TUTTI_RETURN_IF_ERROR(calls_->AwaitIdle(options, closable_name()));
   gpu_ranks_.reset();
+  gpu_pairs_.clear();
   calls_->Stop();
   return worker_.Join(options);
 }

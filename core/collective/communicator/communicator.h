@@ -18,7 +18,8 @@
 // by element, by the rules of tensor/reduce.h.
 //
 // Tensors may lie on GPUs: those of a call on one of the rank's, on all ranks or on none (transfers
-// aside); which way they go then, gpu_call.cc says. Folds by NCCL are in its order.
+// aside); which way they go then, gpu_call.cc says. Folds by NCCL are in its order. A caller's
+// stream (CollectiveOptions::stream) has its place before and after the call.
 //
 // The first error ends the epoch, reaches every rank at once and is what every later call of every
 // rank fails with: a mismatch or a bad argument, a deadline (naming who is missing and their last
@@ -325,8 +326,10 @@ class Communicator final : public Closable {
   const std::unique_ptr<KnownCalls> known_calls_;
   std::map<int64_t, int64_t> num_sent_;
   std::map<int64_t, int64_t> num_received_;
-  // Of the call that has its turn, too. Null until tensors lie on GPUs.
+  // Of the call that has its turn, too. Null until tensors lie on GPUs; and of the pairs that there
+  // was a transfer of such with, before.
   std::unique_ptr<GpuRanks> gpu_ranks_;
+  std::map<int64_t, std::unique_ptr<GpuRanks>> gpu_pairs_;
   std::atomic<bool> closing_{false};
   const Ref<Cancellation> until_closing_;  // thrown with it; no call's own
 

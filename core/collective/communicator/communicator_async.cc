@@ -190,10 +190,15 @@ Result<Ref<Future>> Communicator::Issue(CollectiveOp op, int64_t peer,
   if (!arguments.ok()) {
     return CallScope(this, op).RefuseToQueue(is_transfer ? peer : -1, std::move(arguments));
   }
+  CollectiveOptions kept = options;
+  if (options.stream) {
+    TUTTI_ASSIGN_OR_RETURN(kept.stream_point, GpuEvent::Create(options.stream->place(), false));
+    TUTTI_RETURN_IF_ERROR(kept.stream_point->Record(*options.stream));
+  }
   TUTTI_RETURN_IF_ERROR(StartWorker());
   Ref<Future> future = MakeRef<Future>(Ref<Environment>::Retain(&environment()), calls_);
   auto call =
-      std::make_unique<AsyncCall>(this, op, is_transfer, options, std::move(body), future);
+      std::make_unique<AsyncCall>(this, op, is_transfer, kept, std::move(body), future);
 
   CallQueue::Announced announced(calls_.get());
   TUTTI_RETURN_IF_ERROR(CheckNotClosing(what));

@@ -1,12 +1,12 @@
 // Calls of tensors on GPUs: what a CallScope does with them before and after the transport.
 //
 // A transport that reaches the GPUs itself gets the tensors (CollectiveCall::on_gpu), unless NCCL
-// was asked for and all ranks have it. Elsewhere they go by NCCL where all ranks have it
-// (GpuRanks) and it has what is called, and nobody asked for RING or for reproducible folds. For
-// all others they are copied to pinned memory of the host, which is what the transport then gets,
-// and the results are copied back: the same bits as of tensors of the host. All ranks of a call
-// have theirs on GPUs, or all on the host; the header says which, so that ranks that differ are
-// told so. A transfer is one of two ranks, each of which stages what it has: there they may differ.
+// was asked for and all ranks have it. Elsewhere they go by NCCL where all ranks have it (GpuRanks)
+// and nobody asked for RING; what it does not fold, or not in the order of the ranks, the kernels
+// fold between its transfers. For all others they are copied to pinned memory of the host, which is
+// what the transport then gets, and the results are copied back: the same bits as of tensors of the
+// host. All ranks of a call have theirs on GPUs, or all on the host; the header says which, so that
+// ranks that differ are told so. A transfer is one of two ranks, which may (gpu_transfer.cc).
 
 #include <memory>
 #include <mutex>
@@ -29,19 +29,20 @@ namespace tutti {
 Status Communicator::CallScope::Place(const Tensor& tensor) {
   if (!placed_) {
     placed_ = Ref<const Tensor>::Retain(&tensor);
-    if (tensor.device().is_cpu()) return OkStatus();
+    if (tensor.device().is_cpu()) return CheckStream();
     gpu_ = StreamOf(tensor);
     // It lies on a device that is neither a CPU nor a GPU of the plugin.
     if (gpu_ == nullptr) return CheckOnHost(CollectiveOpName(op_), tensor);
     if (peer_ < 0) call().header.gpu_op = op_;
-    return OkStatus();
+    TUTTI_RETURN_IF_ERROR(CheckStream());
+    return StartBehindStream(tensor);
   }
-  if (tensor.device() == placed_->device()) return OkStatus();
+  if (tensor.device() == placed_->device()) return StartBehindStream(tensor);
   // Logical CPUs are one host, and logical GPUs of one device have its memory.
   if (tensor.device().is_cpu() && placed_->device().is_cpu()) return OkStatus();
   const GpuStream* const stream = StreamOf(tensor);
   if (gpu_ != nullptr && stream != nullptr && stream->place().ordinal == gpu_->place().ordinal) {
-    return OkStatus();
+    return StartBehindStream(tensor);
   }
   return InvalidArgument(
              "the tensor {} lies on {}, and the tensor {} of the same call on {}; the tensors of a "
@@ -122,8 +123,15 @@ Status Communicator::CallScope::ChooseRoute() {
   const CommunicationImplementation asked = options_->hints.implementation;
   const bool wanted = asked == CommunicationImplementation::kNccl ||
                       (asked != CommunicationImplementation::kRing && !takes);
-  // The others of a transfer's group are not asked.
-  if (!wanted || peer_ >= 0) return OkStatus();
+  if (!wanted) return OkStatus();
+  if (peer_ >= 0) {
+    // The others are not asked. Two ranks that have decided against it both stage.
+    const GpuRanks& pair = RanksOfPair();
+    if (pair.is_decided() && !pair.is_chosen()) return OkStatus();
+    if (pair.is_decided()) TUTTI_RETURN_IF_ERROR(pair.CheckPlace(gpu_->place()));
+    route_ = GpuRoute::kNccl;
+    return OkStatus();
+  }
   if (!self_->gpu_ranks_) {
     self_->gpu_ranks_ = std::make_unique<GpuRanks>(self_->rank_, self_->size_);
   }
@@ -135,49 +143,66 @@ Status Communicator::CallScope::ChooseRoute() {
   }
   const bool folds = op_ == CollectiveOp::kAllReduce || op_ == CollectiveOp::kReduce ||
                      op_ == CollectiveOp::kReduceScatter;
-  if (!ranks.is_chosen() ||
-      (folds && (!nccl_reduces_ || self_->transport_->is_reproducible()))) {
-    return OkStatus();
-  }
+  in_rank_order_ = folds && (!nccl_reduces_ || self_->transport_->is_reproducible());
+  if (!ranks.is_chosen() || (in_rank_order_ && !ranks.folds_in_rank_order())) return OkStatus();
   TUTTI_RETURN_IF_ERROR(ranks.CheckPlace(gpu_->place()));
   route_ = GpuRoute::kNccl;
   return OkStatus();
 }
 
 std::string Communicator::CallScope::WhyNoNccl() const {
-  const GpuRanks* const ranks = self_->gpu_ranks_.get();
   if (gpu_ == nullptr) return "it reduces between GPUs, and these tensors lie on the host";
-  if (peer_ >= 0) return "a transfer is one of two ranks, and NCCL is chosen by all";
   if (options_->hints.implementation == CommunicationImplementation::kRing) {
     return "RING was asked for";
+  }
+  const GpuRanks* ranks = self_->gpu_ranks_.get();
+  if (peer_ >= 0) {
+    const auto pair = self_->gpu_pairs_.find(peer_);
+    ranks = pair == self_->gpu_pairs_.end() ? nullptr : pair->second.get();
+    if (ranks == nullptr || !ranks->is_decided() || ranks->is_chosen()) {
+      return Format("rank {} has its tensor on the host", peer_);
+    }
   }
   if (ranks == nullptr || !ranks->is_decided()) return "it was not asked for";
   if (!ranks->is_chosen()) return ranks->why_not();
   if (!nccl_reduces_) {
-    return Format("it has no {} of {}", ReduceOpName(call_->header.reduction),
-                  DTypeName(placed_->dtype()));
+    return Format("it has no {} of {}, and not all GPUs have kernels for it",
+                  ReduceOpName(call_->header.reduction), DTypeName(placed_->dtype()));
   }
-  return "the job is reproducible, and NCCL folds in an order of its own";
+  return "the job is reproducible, NCCL folds in an order of its own, and not all GPUs have "
+         "kernels that fold in the order of the ranks";
+}
+
+Status Communicator::CallScope::ExecuteInItsPlace(CollectiveCall* call) {
+  if (exchanged_) NextSequence();
+  exchanged_ = true;
+  call->header.gpu_op = op_;
+  call->header.hints = options_->hints;
+  call->sequence = sequence_;
+  call->options = *options_;
+  call->account = &self_->environment().memory();
+  return self_->transport_->Execute(call);
+}
+
+// A barrier: transports compare the headers of all calls, and this one has nothing else.
+Status Communicator::CallScope::Compare(const CallHeader& mine) {
+  CollectiveCall compared;
+  compared.header = mine;
+  compared.header.op = CollectiveOp::kBarrier;
+  return ExecuteInItsPlace(&compared);
 }
 
 Result<std::vector<std::string>> Communicator::CallScope::Exchange(std::string mine) {
   if (self_->size_ == 1) return std::vector<std::string>{std::move(mine)};
-  if (exchanged_) NextSequence();
-  exchanged_ = true;
   const BytesView view{mine.data(), mine.size()};
   TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> own, Tensor::FromStrings(Shape({1}), {&view, 1}));
   CollectiveCall exchange;
   exchange.header.op = CollectiveOp::kAllGather;
-  exchange.header.gpu_op = op_;
   exchange.header.uneven = true;
-  exchange.header.hints = options_->hints;
   exchange.header.num_tensors = 1;
   exchange.header.first = SignatureOf(*own);
-  exchange.sequence = sequence_;
-  exchange.options = *options_;
-  exchange.account = &self_->environment().memory();
   exchange.gather_input = own.get();
-  TUTTI_RETURN_IF_ERROR(self_->transport_->Execute(&exchange));
+  TUTTI_RETURN_IF_ERROR(ExecuteInItsPlace(&exchange));
   std::vector<std::string> all;
   for (const BytesView& each : exchange.gathered->span<BytesView>()) {
     all.emplace_back(each.data, each.size);
@@ -202,9 +227,13 @@ Status Communicator::CallScope::RunByNccl() {
   if (std::exchange(exchanged_, false)) NextSequence();
   const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
   const auto exchange = [this](std::string mine) { return Exchange(std::move(mine)); };
-  Result<GpuRanks::Agreement> agreed = self_->gpu_ranks_->Agree(call, label, exchange);
+  const auto compare = [this](const CallHeader& mine) { return Compare(mine); };
+  Result<GpuRanks::Agreement> agreed = self_->gpu_ranks_->Agree(call, label, compare, exchange);
   Status status = agreed.status();
-  if (status.ok()) status = self_->gpu_ranks_->Run(&call, *agreed, WaitForGpu());
+  if (status.ok()) {
+    agreed->in_rank_order = in_rank_order_;
+    status = self_->gpu_ranks_->Run(&call, *agreed, WaitForGpu());
+  }
   if (status.ok()) return status;
   if (status.FindDetail("op") == nullptr) {
     status = std::move(status).WithPrefix(

@@ -20,6 +20,10 @@ namespace {
 // How long a rank waits for the others to make their communicators; those that cannot say so.
 constexpr int64_t kMostFormingNs = 60 * kSecondNs;
 constexpr int64_t kMostAbortNs = 10 * kSecondNs;
+// What ranks tell each other of an error: a pair exchanges no more than fits in a block.
+constexpr size_t kMostToldBytes = 1024;
+
+std::string_view Told(const Status& status) { return status.message().substr(0, kMostToldBytes); }
 
 // The same for processes of one machine, and of no two: names of hosts may be equal.
 std::string ThisMachine() {
@@ -32,29 +36,31 @@ std::string ThisMachine() {
 }
 
 // What a rank has; or why it has none.
-std::string WriteFacts(const Result<GpuRankFacts>& facts) {
+std::string WriteFacts(const Result<GpuRankFacts>& facts, bool has_kernels) {
   std::string text;
   WireWriter writer(&text);
   writer.Put(static_cast<uint8_t>(facts.ok()));
   if (!facts.ok()) {
-    writer.PutText(facts.status().message());
+    writer.PutText(Told(facts.status()));
     return text;
   }
   writer.PutText(facts->host);
   writer.PutText(facts->device);
   writer.Put(static_cast<int32_t>(facts->nccl_version));
   writer.Put(facts->capabilities);
+  writer.Put(static_cast<uint8_t>(has_kernels));
   return text;
 }
 
 // Nothing where there are facts, else why not.
-std::string ReadFacts(std::string_view text, GpuRankFacts* facts) {
+std::string ReadFacts(std::string_view text, GpuRankFacts* facts, bool* has_kernels) {
   WireReader reader(text);
   if (reader.Take<uint8_t>() == 0) return std::string(reader.TakeText());
   facts->host = reader.TakeText();
   facts->device = reader.TakeText();
   facts->nccl_version = reader.Take<int32_t>();
   facts->capabilities = reader.Take<uint32_t>();
+  *has_kernels = reader.Take<uint8_t>() != 0;
   return "";
 }
 
@@ -85,11 +91,16 @@ Status GpuRanks::Choose(const GpuPlace& place, const GpuCollectivesSettings& set
     }
     return std::string();
   };
+  const auto properties = place.plugin->Properties(place.ordinal);
+  const bool has_kernels = properties.ok() && properties->has_kernels != 0;
   TUTTI_ASSIGN_OR_RETURN(std::vector<std::string> told,
-                         exchange(WriteFacts(FactsOfGpuRank(place, ThisMachine()))));
+                         exchange(WriteFacts(FactsOfGpuRank(place, ThisMachine()), has_kernels)));
   std::vector<GpuRankFacts> facts(told.size());
+  folds_in_rank_order_ = size_ <= TUTTI_PLUGIN_MAX_INPUTS;
   for (size_t rank = 0; rank < told.size(); ++rank) {
-    told[rank] = ReadFacts(told[rank], &facts[rank]);
+    bool theirs = false;
+    told[rank] = ReadFacts(told[rank], &facts[rank], &theirs);
+    folds_in_rank_order_ = folds_in_rank_order_ && theirs;
   }
   why_not_ = first_of(told);
   if (!why_not_.empty()) return OkStatus();
@@ -113,7 +124,7 @@ Status GpuRanks::Choose(const GpuPlace& place, const GpuCollectivesSettings& set
   Result<GpuCommunicatorId> made = configured;
   if (configured.ok() && rank_ == 0) made = NewGpuCommunicatorId(*place.plugin);
   const bool failed = !configured.ok() || (rank_ == 0 && !made.ok());
-  writer.PutText(failed ? made.status().message() : std::string_view());
+  writer.PutText(failed ? Told(made.status()) : std::string_view());
   if (rank_ == 0 && !failed) mine.append(reinterpret_cast<const char*>(made->data()), made->size());
   TUTTI_ASSIGN_OR_RETURN(told, exchange(std::move(mine)));
   for (size_t rank = 0; rank < told.size(); ++rank) {
@@ -142,7 +153,7 @@ Status GpuRanks::Choose(const GpuPlace& place, const GpuCollectivesSettings& set
     }
     if (!ready.ok()) Abort();
   }
-  TUTTI_ASSIGN_OR_RETURN(told, exchange(std::string(ready.message())));
+  TUTTI_ASSIGN_OR_RETURN(told, exchange(std::string(Told(ready))));
   why_not_ = first_of(told);
   if (!why_not_.empty() && communicator_) Abort();
   return OkStatus();
@@ -158,8 +169,13 @@ Status GpuRanks::CheckPlace(const GpuPlace& place) const {
 }
 
 Result<GpuRanks::Agreement> GpuRanks::Agree(const CollectiveCall& call, const CallLabel& label,
+                                            const Compare& compare,
                                             const Exchange& exchange) const {
   Agreement agreed;
+  if (!call.header.uneven) {
+    if (size_ > 1) TUTTI_RETURN_IF_ERROR(compare(call.header));
+    return agreed;
+  }
   agreed.send_rows.resize(static_cast<size_t>(size_));
   if (size_ == 1) {
     agreed.headers.push_back(call.header);
@@ -187,7 +203,8 @@ Result<GpuRanks::Agreement> GpuRanks::Agree(const CollectiveCall& call, const Ca
   return agreed;
 }
 
-Status GpuRanks::Run(CollectiveCall* call, const Agreement& agreed, const GpuWait& wait) {
+Status GpuRanks::Run(CollectiveCall* call, const Agreement& agreed, const GpuWait& wait,
+                     int64_t peer) {
   // An error of the epoch ends the wait, and so does one that NCCL has found.
   const std::function<Status()> failure = [&]() -> Status {
     if (wait.failure != nullptr) TUTTI_RETURN_IF_ERROR((*wait.failure)());
@@ -195,7 +212,7 @@ Status GpuRanks::Run(CollectiveCall* call, const Agreement& agreed, const GpuWai
     return found.ok() ? found : std::move(found).WithPrefix("NCCL");
   };
   Status status =
-      RunByNccl(*communicator_, stream_, rank_, call, agreed,
+      RunByNccl({*communicator_, stream_, rank_, size_, peer}, call, agreed,
                 {wait.options, wait.clock, &failure});
   // An operation that NCCL has given up can be over before the wait has asked.
   if (status.ok()) status = failure();

@@ -1,13 +1,16 @@
 // NCCL has all_reduce, reduce, broadcast, all_gather of equal parts and reduce_scatter. The others
-// are sends and receives in one group: each rank's own part is a copy on its device.
+// are sends and receives in one group: each rank's own part is a copy on its device. What it does
+// not fold, or not in the order of the ranks, the kernels do (nccl_fold.h).
 
 #include "core/collective/communicator/nccl_call.h"
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/collective/communicator/nccl_fold.h"
 #include "core/device/gpu_memory.h"
 
 namespace tutti {
@@ -15,16 +18,17 @@ namespace {
 
 class NcclCall {
  public:
-  NcclCall(GpuCommunicator& communicator, const Ref<GpuStream>& stream, int64_t rank,
-           CollectiveCall& call, const GpuRanks::Agreement& agreed, const GpuWait& wait)
-      : nccl_(communicator),
-        stream_(stream),
-        rank_(rank),
-        size_(static_cast<int64_t>(agreed.headers.size())),
+  NcclCall(const NcclRanks& ranks, CollectiveCall& call, const GpuRanks::Agreement& agreed,
+           const GpuWait& wait)
+      : nccl_(ranks.communicator),
+        stream_(ranks.stream),
+        rank_(ranks.rank),
+        size_(ranks.size),
+        peer_(ranks.peer),
         call_(call),
         agreed_(agreed),
         wait_(wait),
-        memory_(MakeRef<GpuMemory>(communicator.place())) {}
+        memory_(MakeRef<GpuMemory>(ranks.communicator.place())) {}
 
   Status Run();
 
@@ -56,6 +60,7 @@ class NcclCall {
   Status Prepare();
   Status Issue();
   Status Fold(size_t i);
+  Status FoldInRankOrder();
   // Sends and receives what was collected, the own part by a copy.
   Status Exchange();
   Status JoinReceived();
@@ -65,6 +70,7 @@ class NcclCall {
   const Ref<GpuStream> stream_;
   const int64_t rank_;
   const int64_t size_;
+  const int64_t peer_;
   CollectiveCall& call_;
   const GpuRanks::Agreement& agreed_;
   const GpuWait& wait_;
@@ -75,6 +81,7 @@ class NcclCall {
   std::vector<Ref<Tensor>> outputs_;
   std::vector<Piece> sent_;
   std::vector<Piece> received_;
+  std::unique_ptr<NcclFold> fold_;
 };
 
 Status NcclCall::Prepare() {
@@ -128,6 +135,13 @@ Status NcclCall::Fold(size_t i) {
   }
   return nccl_.ReduceScatter(*stream_, header.reduction, in.dtype(), in.address(), out,
                              static_cast<uint64_t>(outputs_[i]->num_elements()), wait_);
+}
+
+Status NcclCall::FoldInRankOrder() {
+  fold_ = std::make_unique<NcclFold>(
+      NcclFold::Ranks{nccl_, *stream_, rank_, size_}, call_.header, inputs_, outputs_,
+      [this](const Shape& shape, DType dtype) { return New(shape, dtype); }, wait_);
+  return fold_->Issue();
 }
 
 Status NcclCall::Exchange() {
@@ -214,6 +228,7 @@ Status NcclCall::Issue() {
   const CallHeader& header = call_.header;
   const bool is_root = header.root == rank_;
   const auto root = static_cast<int>(header.root);
+  if (agreed_.in_rank_order) return FoldInRankOrder();
   switch (header.op) {
     case CollectiveOp::kAllReduce: {
       if (inputs_.size() == 1) return Fold(0);
@@ -267,6 +282,12 @@ Status NcclCall::Issue() {
         received_.push_back({ShareOf(*outputs_[0], peer, size_), peer});
       }
       return Exchange();
+    case CollectiveOp::kSend:
+      sent_.push_back({inputs_[0], peer_});
+      return Exchange();
+    case CollectiveOp::kReceive:
+      received_.push_back({outputs_[0], peer_});
+      return Exchange();
     default: return Internal("NCCL: {} has no form", CollectiveOpName(header.op));
   }
 }
@@ -291,9 +312,9 @@ Status NcclCall::Run() {
 
 }  // namespace
 
-Status RunByNccl(GpuCommunicator& communicator, const Ref<GpuStream>& stream, int64_t rank,
-                 CollectiveCall* call, const GpuRanks::Agreement& agreed, const GpuWait& wait) {
-  return NcclCall(communicator, stream, rank, *call, agreed, wait).Run().WithPrefix("NCCL");
+Status RunByNccl(const NcclRanks& ranks, CollectiveCall* call, const GpuRanks::Agreement& agreed,
+                 const GpuWait& wait) {
+  return NcclCall(ranks, *call, agreed, wait).Run().WithPrefix("NCCL");
 }
 
 }  // namespace tutti

@@ -12,10 +12,17 @@
 
 namespace tutti {
 
-// On `stream`, which no other rank has. Returns when what NCCL does is done; copies of it go on in
-// the order of the tensors' streams.
-Status RunByNccl(GpuCommunicator& communicator, const Ref<GpuStream>& stream, int64_t rank,
-                 CollectiveCall* call, const GpuRanks::Agreement& agreed, const GpuWait& wait);
+struct NcclRanks {
+  GpuCommunicator& communicator;
+  Ref<GpuStream> stream;  // which no other rank has
+  int64_t rank = 0;
+  int64_t size = 1;
+  int64_t peer = -1;  // of a transfer
+};
+
+// Returns when what NCCL does is done; copies of it go on in the order of the tensors' streams.
+Status RunByNccl(const NcclRanks& ranks, CollectiveCall* call, const GpuRanks::Agreement& agreed,
+                 const GpuWait& wait);
 
 }  // namespace tutti
 

@@ -198,7 +198,7 @@ class SharedGroup {
 
   // ---- A call between two ranks: shared_transfer.cc ----
 
-  Status Transfer(const CollectiveCall& call);
+  Status Transfer(CollectiveCall* call);
 
   // A peer has written what it cannot have meant: ends the epoch.
   Status FailPeer(int64_t peer, std::string_view what);
@@ -277,7 +277,7 @@ class SharedGroup {
   std::string NameOf(int64_t rank) const;
 
   Status Send(const CollectiveCall& call, SharedChannel& channel);
-  Status Receive(const CollectiveCall& call, SharedChannel& channel);
+  Status Receive(CollectiveCall* receive, SharedChannel& channel);
   Status AwaitInChannel(const CollectiveCall& call, SharedChannel& channel,
                         const std::atomic<uint64_t>& word, uint64_t value, int64_t spin_ns);
   // Wakes `peer` when it `sleeps` until `word` has the value.

@@ -105,6 +105,8 @@ struct alignas(128) SharedChannel {
   std::atomic<uint64_t> settled;
   // Transfers that the receiver has come to.
   std::atomic<uint64_t> wanted;
+  // 1: the receiver of the transfer has its tensor on a GPU, and has said so.
+  std::atomic<uint32_t> receiver_on_gpu;
   alignas(128) std::atomic<uint32_t> sender_sleeps;
   alignas(128) std::atomic<uint32_t> receiver_sleeps;
 };

@@ -106,7 +106,8 @@ Status SharedGroup::AwaitInChannel(const CollectiveCall& call, SharedChannel& ch
   return status;
 }
 
-Status SharedGroup::Transfer(const CollectiveCall& call) {
+Status SharedGroup::Transfer(CollectiveCall* transfer_call) {
+  CollectiveCall& call = *transfer_call;
   const bool is_send = call.header.op == CollectiveOp::kSend;
   const int64_t from = is_send ? rank() : call.peer;
   const int64_t to = is_send ? call.peer : rank();
@@ -126,8 +127,9 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
       status = Send(call, channel);
       // It may have happened before the epoch ended.
       if (!status.ok() && !Withdraw(call, channel)) status = OkStatus();
+      call.peer_on_gpu = channel.receiver_on_gpu.load(std::memory_order_relaxed) != 0;
     } else {
-      status = Receive(call, channel);
+      status = Receive(&call, channel);
     }
   } catch (...) {
     // The peer must not succeed in what has failed here.
@@ -145,7 +147,9 @@ Status SharedGroup::Transfer(const CollectiveCall& call) {
 
 Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
   const auto number = static_cast<uint64_t>(call.sequence);
-  const int64_t bytes = TransferredBytes(call.header.first);
+  const int64_t bytes = CollectiveCall::MovesNothing(call.header)
+                            ? 0
+                            : TransferredBytes(call.header.first);
   const int64_t chunk_bytes = ChunkBytes(bytes, static_cast<int64_t>(layout_.chunk_bytes()));
   const auto* input = static_cast<const std::byte*>(call.memory[0].input);
   encoded_.Encode(call.header);
@@ -176,7 +180,8 @@ Status SharedGroup::Send(const CollectiveCall& call, SharedChannel& channel) {
   return AwaitInChannel(call, channel, channel.settled, number, SpinWait::kForArrivalNs);
 }
 
-Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) {
+Status SharedGroup::Receive(CollectiveCall* receive, SharedChannel& channel) {
+  CollectiveCall& call = *receive;
   const auto number = static_cast<uint64_t>(call.sequence);
   channel.wanted.store(number, std::memory_order_release);
   TUTTI_RETURN_IF_ERROR(
@@ -190,7 +195,18 @@ Status SharedGroup::Receive(const CollectiveCall& call, SharedChannel& channel) 
   Status same = CheckSameTransfer(*sent, call.peer, call.header, rank(), Label());
   if (!same.ok()) return Fail(std::move(same));
 
-  const int64_t bytes = TransferredBytes(call.header.first);
+  // The sender looks at it when this transfer is settled, and has when it sends the next one.
+  channel.receiver_on_gpu.store(call.header.gpu_op != CollectiveOp::kNone,
+                                std::memory_order_relaxed);
+  call.peer_on_gpu = sent->gpu_op != CollectiveOp::kNone;
+  const bool moves = !CollectiveCall::MovesNothing(*sent);
+  if (moves && call.make_room) {
+    Status room = call.make_room();
+    if (!room.ok()) {
+      return Fail(WithCallDetails(std::move(room), rank(), call.header.op, Label()));
+    }
+  }
+  const int64_t bytes = moves ? TransferredBytes(call.header.first) : 0;
   const int64_t chunk_bytes = ChunkBytes(bytes, static_cast<int64_t>(layout_.chunk_bytes()));
   auto* output = static_cast<std::byte*>(call.memory[0].output);
   uint64_t taken = channel.taken.load(std::memory_order_relaxed);

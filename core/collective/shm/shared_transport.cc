@@ -138,7 +138,7 @@ Status SharedTransport::Execute(CollectiveCall* call) {
       return SharedAllGather(*group_, call);
     case CollectiveOp::kSend:
     case CollectiveOp::kReceive:
-      return group_->Transfer(*call);
+      return group_->Transfer(call);
     case CollectiveOp::kNone:
       break;
   }

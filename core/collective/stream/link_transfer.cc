@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/collective/call/call_header_wire.h"
@@ -33,7 +34,8 @@ Status LinkTransport::State::RunTransfer(CollectiveCall* call, LinkWait* wait) {
   own_body_.clear();
   AppendCallHeader(call->header, &own_body_);
   MemoryParts payload;
-  if (sends && IsSmall(bytes)) payload.Add(call->memory[0].input, bytes);
+  const bool moves_nothing = sends && CollectiveCall::MovesNothing(call->header);
+  if (sends && IsSmall(bytes) && !moves_nothing) payload.Add(call->memory[0].input, bytes);
   data_kind_ = FrameKind::kSendData;
   data_sequence_ = call->sequence;
 
@@ -51,14 +53,20 @@ Status LinkTransport::State::RunTransfer(CollectiveCall* call, LinkWait* wait) {
     return peer.transfer(their_op, call->sequence) != nullptr && !peer.sending();
   }));
   const LinkPeer::Call& theirs = *peer.transfer(their_op, call->sequence);
-  TUTTI_RETURN_IF_ERROR(CheckTransfer(*call, theirs));
-  TUTTI_RETURN_IF_ERROR(MoveTransfer(*call, theirs, wait));
+  CallHeader said;
+  TUTTI_RETURN_IF_ERROR(CheckTransfer(*call, theirs, &said));
+  call->peer_on_gpu = said.gpu_op != CollectiveOp::kNone;
+  if (!CollectiveCall::MovesNothing(sends ? call->header : said)) {
+    if (!sends && call->make_room) TUTTI_RETURN_IF_ERROR(call->make_room());
+    TUTTI_RETURN_IF_ERROR(MoveTransfer(*call, theirs, wait));
+  }
   peer.ExpectSendData(0);
   return OkStatus();
 }
 
 Status LinkTransport::State::CheckTransfer(const CollectiveCall& call,
-                                           const LinkPeer::Call& theirs) const {
+                                           const LinkPeer::Call& theirs,
+                                           CallHeader* said) const {
   const bool sends = call.header.op == CollectiveOp::kSend;
   Result<CallHeader> parsed = ParseCallHeader(theirs.body);
   if (!parsed.ok()) {
@@ -72,8 +80,9 @@ Status LinkTransport::State::CheckTransfer(const CollectiveCall& call,
                     CollectiveOpName(parsed->op), parsed->num_tensors, CollectiveOpName(expected))
         .With("peer", call.peer);
   }
-  const CallHeader& send = sends ? call.header : *parsed;
-  const CallHeader& receive = sends ? *parsed : call.header;
+  *said = std::move(parsed).value();
+  const CallHeader& send = sends ? call.header : *said;
+  const CallHeader& receive = sends ? *said : call.header;
   return CheckSameTransfer(send, sends ? rank_ : call.peer, receive, sends ? call.peer : rank_,
                            Label(call.sequence));
 }

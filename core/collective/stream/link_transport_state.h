@@ -196,8 +196,9 @@ class LinkTransport::State : public std::enable_shared_from_this<State> {
   void Tick();
 
   Status RunTransfer(CollectiveCall* call, LinkWait* wait);
-  // Both have come: whether the peer means the same transfer.
-  Status CheckTransfer(const CollectiveCall& call, const LinkPeer::Call& theirs) const;
+  // Both have come: whether the peer means the same transfer, and what it has said.
+  Status CheckTransfer(const CollectiveCall& call, const LinkPeer::Call& theirs,
+                       CallHeader* said) const;
   Status MoveTransfer(const CollectiveCall& call, const LinkPeer::Call& theirs, LinkWait* wait);
 
   // Sends and receives what goes without waiting.

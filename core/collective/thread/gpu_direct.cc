@@ -3,7 +3,8 @@
 // in the order of the ranks and give the CPU's bits. Nobody writes where a peer may still read: a
 // result goes to its place when all have said what they read, and the streams keep that order.
 //
-// When the call returns, the work has been given to the streams of the tensors, and may go on.
+// When the call returns, the work has been given to the streams of the tensors, and may go on. A
+// transfer is one copy, to or from the host where one of the two has its tensor there.
 
 #include <cstddef>
 #include <cstdint>
@@ -211,7 +212,30 @@ Status GpuResults::Deliver() {
   return OkStatus();
 }
 
+// That of a rank of a transfer, wherever it lies.
+Result<Ref<Tensor>> TransferredTensor(const CollectiveCall& call) {
+  const bool sends = call.header.op == CollectiveOp::kSend;
+  if (!call.on_gpu.empty()) {
+    const GpuMemoryOfCall& own = call.on_gpu[0];
+    return Ref<Tensor>::Retain(sends ? const_cast<Tensor*>(own.input) : own.output);
+  }
+  const TensorSignature& signature = call.header.first;
+  TUTTI_ASSIGN_OR_RETURN(const Shape shape,
+                         Shape::Create(signature.dims.data(), signature.dims.size()));
+  void* const memory = sends ? const_cast<void*>(call.memory[0].input) : call.memory[0].output;
+  return Tensor::View(memory, signature.dtype, shape, {}, sends, nullptr);
+}
+
 }  // namespace
+
+Status GpuTransfer(const CollectiveCall& send, const CollectiveCall& receive,
+                   const GpuWait& wait) {
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> from, TransferredTensor(send));
+  TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> to, TransferredTensor(receive));
+  // Ranks of one process can pass the same tensor.
+  if (from == to || from->num_elements() == 0) return OkStatus();
+  return CopyAnywhere(*from, to.get(), wait);
+}
 
 Status GpuDirect(LocalGroup& group, int64_t rank, CollectiveCall* call) {
   LocalGroup::Entry& own = group.OwnEntry(rank, call->sequence);

@@ -46,8 +46,11 @@ Status ConcatGather(LocalGroup& group, int64_t rank, CollectiveCall* call);
 // uneven_all_to_all.cc
 Status UnevenAllToAll(LocalGroup& group, int64_t rank, CollectiveCall* call);
 
-// gpu_direct.cc: everything but transfers, of tensors on GPUs
+// gpu_direct.cc: everything but transfers, of tensors on GPUs; and what one of the two ranks of a
+// transfer does, of which at least one tensor lies on a GPU
 Status GpuDirect(LocalGroup& group, int64_t rank, CollectiveCall* call);
+Status GpuTransfer(const CollectiveCall& send, const CollectiveCall& receive,
+                   const GpuWait& wait);
 
 }  // namespace tutti
 

@@ -256,6 +256,8 @@ class LocalGroup final : public RefCounted {
   Status CheckTransferOrder(int64_t rank, const CollectiveCall& call) const;
   Status CheckCollectiveOrder(int64_t rank, uint64_t target, const CollectiveCall& call) const;
   // Of the rank that comes second, and of the one that came first.
+  static Status MoveTransfer(const CollectiveCall& send, const CollectiveCall& receive,
+                             const GpuWait& wait);
   Status FinishTransfer(int64_t rank, const CollectiveCall& call, TransferPost* post);
   Status AwaitTransfer(int64_t rank, const CollectiveCall& call, Rank& receiver,
                        TransferPost* own);

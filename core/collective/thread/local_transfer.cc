@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/collective/call/call_order.h"
+#include "core/collective/thread/local_algorithms.h"
 #include "core/collective/thread/local_group.h"
 
 namespace tutti {
@@ -67,6 +68,16 @@ Status LocalGroup::Transfer(int64_t rank, const CollectiveCall& call) {
   return status;
 }
 
+Status LocalGroup::MoveTransfer(const CollectiveCall& send, const CollectiveCall& receive,
+                                const GpuWait& wait) {
+  if (!send.on_gpu.empty() || !receive.on_gpu.empty()) return GpuTransfer(send, receive, wait);
+  const TensorSignature& signature = send.header.first;
+  const size_t bytes = static_cast<size_t>(signature.num_elements()) * ItemSize(signature.dtype);
+  // Ranks of one process can pass the same tensor.
+  if (bytes != 0) std::memmove(receive.memory[0].output, send.memory[0].input, bytes);
+  return OkStatus();
+}
+
 Status LocalGroup::FinishTransfer(int64_t rank, const CollectiveCall& call, TransferPost* post) {
   const CollectiveCall& send = post->is_send ? post->call : call;
   const CollectiveCall& receive = post->is_send ? call : post->call;
@@ -80,14 +91,16 @@ Status LocalGroup::FinishTransfer(int64_t rank, const CollectiveCall& call, Tran
     status = Status::OutOfMemory();
   }
   if (status.ok()) {
-    const TensorSignature& signature = send.header.first;
-    const size_t bytes =
-        static_cast<size_t>(signature.num_elements()) * ItemSize(signature.dtype);
-    // Ranks of one process can pass the same tensor.
-    if (bytes != 0) std::memmove(receive.memory[0].output, send.memory[0].input, bytes);
-  } else {
-    status = Fail(std::move(status));
+    try {
+      status = MoveTransfer(send, receive, GpuWait{&call.options, &environment_->clock()});
+    } catch (const std::bad_alloc&) {
+      status = Status::OutOfMemory();
+    }
+    if (!status.ok()) {
+      status = WithCallDetails(std::move(status), rank, call.header.op, Label(call));
+    }
   }
+  if (!status.ok()) status = Fail(std::move(status));
   post->outcome.store(status.ok() ? TransferPost::kMoved : TransferPost::kFailed);
   Wake(ranks_[call.peer]);
   return status;

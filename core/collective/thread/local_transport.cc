@@ -112,8 +112,8 @@ bool LocalTransport::ChecksFold(const CollectiveCall& call) const {
 }
 
 bool LocalTransport::TakesGpuTensors(CollectiveOp op, const Tensor& tensor) {
-  if (op == CollectiveOp::kSend || op == CollectiveOp::kReceive) return false;
   const GpuStream* const stream = StreamOf(tensor);
+  if (op == CollectiveOp::kSend || op == CollectiveOp::kReceive) return stream != nullptr;
   if (stream == nullptr || group_->size() > TUTTI_PLUGIN_MAX_INPUTS) return false;
   if (!gpus_have_kernels_) {
     const DevicePlugin& plugin = *stream->place().plugin;

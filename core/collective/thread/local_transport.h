@@ -28,7 +28,7 @@ class LocalTransport final : public Transport {
 
   Status Execute(CollectiveCall* call) override;
   bool ChecksFold(const CollectiveCall& call) const override;
-  // Everything but transfers, of as many ranks as a kernel folds, where all GPUs have kernels.
+  // Transfers; and everything else of as many ranks as a kernel folds, where all GPUs have kernels.
   bool TakesGpuTensors(CollectiveOp op, const Tensor& tensor) override;
   bool RecordsKnownCalls() const override { return true; }
   Result<std::unique_ptr<Transport>> Split(const SplitRequest& request,

@@ -77,7 +77,8 @@ def remember(strategy: Any, options: Optional[CommunicationOptions]) -> None:
 
 
 # How a timeout crosses to the library: alone, or with hints.
-Waits = Union[None, float, Tuple[Optional[float], int, int]]
+Waits = Union[None, float, Tuple[Optional[float], int, int],
+              Tuple[Optional[float], int, int, Any]]
 
 
 def hints_of(options: Optional[CommunicationOptions],

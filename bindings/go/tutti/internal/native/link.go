@@ -13,6 +13,7 @@ type CallOptions struct {
 	Timeout       int64
 	Cancellation  uintptr
 	Communication uintptr // of CommunicationOptions
+	Stream        uintptr
 }
 
 // CommunicationOptions has the layout of tutti_communication_options.

@@ -1,6 +1,7 @@
 package org.tutti;
 
 import java.time.Duration;
+import java.util.function.Supplier;
 import org.tutti.internal.Box;
 import org.tutti.internal.Bridge;
 import org.tutti.internal.Native;
@@ -11,6 +12,8 @@ import org.tutti.internal.NativeObject;
  * Threads: any.
  */
 public final class DeviceStream extends NativeObject implements AutoCloseable {
+  private static final ThreadLocal<DeviceStream> ORDER = new ThreadLocal<>();
+
   private DeviceStream(Box box) {
     super(box);
   }
@@ -70,6 +73,34 @@ public final class DeviceStream extends NativeObject implements AutoCloseable {
   /** What is given to it later runs after all that {@code earlier} has now. Does not wait. */
   public void waitFor(DeviceStream earlier) {
     Native.stream_wait_stream(this, earlier);
+  }
+
+  /**
+   * Makes calls of communicators in the order of this stream, on this thread: each comes behind
+   * what has been given to the stream before, and what is given to it afterwards comes behind the
+   * results: after the call, or after its future is done. INVALID_ARGUMENT for calls whose tensors
+   * do not lie on its GPU. A scope inside another one takes its place.
+   *
+   * @return what {@code calls} gives
+   */
+  public <T> T order(Supplier<T> calls) {
+    final DeviceStream before = ORDER.get();
+    Native.order_calls(this);
+    ORDER.set(this);
+    try {
+      return calls.get();
+    } finally {
+      ORDER.set(before);
+      Native.order_calls(before);
+    }
+  }
+
+  /** The same without a result. */
+  public void order(Runnable calls) {
+    order(() -> {
+      calls.run();
+      return null;
+    });
   }
 
   /** Ends the reference; what was given to the stream goes on. */
