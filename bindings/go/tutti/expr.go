@@ -29,6 +29,7 @@ type Expr struct {
 }
 
 type exprParts struct {
+	name  string   // of a sparse or ragged tensor
 	names []string // none: a tuple
 	parts []Expr
 }
@@ -330,7 +331,9 @@ func (x Expr) DecodeRaw(dtype DType) Expr {
 	return x.Operation("decode_raw", nil, nil, dtype, false, "")
 }
 
-// Call is, of bytes, component leaf, in the order of names, of what ParseExample gives.
+// Call is, of bytes, component leaf, in the order of names, of what ParseExample or DecodeCSV gives.
+// A sparse feature has three, indices, values and dense shape; a ragged one of a vector of Examples
+// two, values and row splits.
 func (x Expr) Call(function *Function, leaf int64) Expr {
 	node, err := x.leaf("call")
 	if x.trace == nil {
@@ -430,6 +433,9 @@ func (x Expr) result(t *exprTrace) (Value, error) {
 		if parts[i], err = part.result(t); err != nil {
 			return Value{}, err
 		}
+	}
+	if x.value.name != "" {
+		return NamedTuple(x.value.name, x.value.names, parts...)
 	}
 	return Tuple(parts...)
 }
