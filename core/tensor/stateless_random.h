@@ -4,7 +4,7 @@
 // Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", 2011)
 // is a function of a key of two 32-bit words and a counter of four:
 //
-//   ten times: (c0, c1, c2, c3) becomes (hi(B c2) ^ c1 ^ k0, lo(B c2), hi(A c0) ^ c3 ^ k1, lo(A c0))
+//   ten times: c becomes (hi(B c2) ^ c1 ^ k0, lo(B c2), hi(A c0) ^ c3 ^ k1, lo(A c0))
 //              and then (k0, k1) becomes (k0 + 9E3779B9, k1 + BB67AE85), but not the last time
 //   A = D2511F53, B = CD9E8D57; hi and lo are the halves of a product of 64 bits
 //

@@ -331,9 +331,9 @@ func (x Expr) DecodeRaw(dtype DType) Expr {
 	return x.Operation("decode_raw", nil, nil, dtype, false, "")
 }
 
-// Call is, of bytes, component leaf, in the order of names, of what ParseExample or DecodeCSV gives.
-// A sparse feature has three, indices, values and dense shape; a ragged one of a vector of Examples
-// two, values and row splits.
+// Call is, of bytes, component leaf, in the order of names, of what ParseExample or DecodeCSV
+// gives. A sparse feature has three, indices, values and dense shape; a ragged one of a vector of
+// Examples two, values and row splits.
 func (x Expr) Call(function *Function, leaf int64) Expr {
 	node, err := x.leaf("call")
 	if x.trace == nil {

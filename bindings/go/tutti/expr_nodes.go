@@ -20,8 +20,8 @@ func (x Expr) Upper() Expr { return x.of("string_upper") }
 // Strip is, of bytes, without ASCII blanks at both ends.
 func (x Expr) Strip() Expr { return x.of("string_strip") }
 
-// Substr is, of bytes, length of them from position on, counted from the end where it is negative; a
-// negative length: to the end. A position outside is an ErrInvalidArgument of its row.
+// Substr is, of bytes, length of them from position on, counted from the end where it is negative;
+// a negative length: to the end. A position outside is an ErrInvalidArgument of its row.
 func (x Expr) Substr(position, length any) Expr { return x.of("substr", position, length) }
 
 // Split is, of one text, the parts between separator, between runs of blanks where it is "".
@@ -52,8 +52,8 @@ func (x Expr) ReduceJoin(separator string, axes ...int64) Expr {
 // AsString is numbers as texts, as Tensor.AsStrings gives them.
 func (x Expr) AsString() Expr { return x.of("as_string") }
 
-// ToNumber is, of texts, the numbers that they are; one that is none is an ErrInvalidArgument of its
-// row.
+// ToNumber is, of texts, the numbers that they are; one that is none is an ErrInvalidArgument of
+// its row.
 func (x Expr) ToNumber(dtype DType) Expr {
 	return x.Operation("to_number", nil, nil, dtype, false, "")
 }
@@ -115,9 +115,9 @@ func SparseTensorOf(indices, values, denseShape Expr) Expr {
 
 // ---- at once
 
-// ApplyOperation is what the operation of that name (tutti/expression.h lists them) makes of inputs,
-// told numbers, a dtype (0: none) and a text: the bits that Expr.Operation gives of rows that they
-// are. All inputs are of one dtype, where the operation asks for that.
+// ApplyOperation is what the operation of that name (tutti/expression.h lists them) makes of
+// inputs, told numbers, a dtype (0: none) and a text: the bits that Expr.Operation gives of rows
+// that they are. All inputs are of one dtype, where the operation asks for that.
 func ApplyOperation(name string, inputs []*Tensor, numbers []int64, dtype DType, keepDims bool,
 	text string) (*Tensor, error) {
 	return defaultRuntime.ApplyOperation(name, inputs, numbers, dtype, keepDims, text)
@@ -136,8 +136,8 @@ func (r *Runtime) ApplyOperation(name string, inputs []*Tensor, numbers []int64,
 		used = append(used, pointer)
 	}
 	made, err := r.make(func(runtime uintptr, made *uintptr) uintptr {
-		return native.Operation_apply(runtime, name, used, numbers, int(dtype), tristate(keepDims), text,
-			made)
+		return native.Operation_apply(runtime, name, used, numbers, int(dtype), tristate(keepDims),
+			text, made)
 	})
 	if err != nil {
 		return nil, err

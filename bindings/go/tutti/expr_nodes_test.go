@@ -92,7 +92,8 @@ func TestExpressionsOfSeedsAndComplexNumbers(t *testing.T) {
 	if got := printedOf(t, sizes); got[0] != "(5, -4, 3, True)" {
 		t.Error(got)
 	}
-	if _, err := ApplyOperation("plus", []*Tensor{bits}, nil, 0, false, ""); !errors.Is(err, ErrNotFound) {
+	_, err := ApplyOperation("plus", []*Tensor{bits}, nil, 0, false, "")
+	if !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -132,7 +133,8 @@ func TestFeaturesOfAnyLength(t *testing.T) {
 	if got := printedOf(t, ragged); len(got) != 1 || !strings.Contains(got[0], "[0 3 4 4]") {
 		t.Error(got)
 	}
-	wrong := ParseExample(map[string]Feature{"a": {DType: Int64, Dims: []int64{2}, Kind: VarLenFeature}})
+	wrong := ParseExample(map[string]Feature{
+		"a": {DType: Int64, Dims: []int64{2}, Kind: VarLenFeature}})
 	defer wrong.Close()
 	if err := source.MapWith(wrong).Err(); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)

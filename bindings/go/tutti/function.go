@@ -117,9 +117,9 @@ const (
 type Feature struct {
 	DType DType
 	Dims  []int64
-	// Default is converted to the dtype as by Tensor.Convert. Of a fixed feature it has its dims and is
-	// for records without it; nil makes it required. Of a sequence it is a scalar, which stands behind
-	// the values of Examples that are shorter than the longest; nil: 0, or nothing.
+	// Default is converted to the dtype as by Tensor.Convert. Of a fixed feature it has its dims and
+	// is for records without it; nil makes it required. Of a sequence it is a scalar, which stands
+	// behind the values of Examples that are shorter than the longest; nil: 0, or nothing.
 	Default *Tensor
 	Kind    FeatureKind
 }

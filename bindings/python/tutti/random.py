@@ -65,8 +65,8 @@ def stateless_uniform(shape: Union[int, Sequence[int]], seed: Any, minval: Any =
         if minval is None and maxval is None:
             return _applied("stateless_random_bits", drawn, _dims(shape), dtype)
         if minval is None or maxval is None:
-            raise ValueError("stateless_uniform: of integers maxval is needed, or neither minval nor "
-                             "maxval")
+            raise ValueError("stateless_uniform: of integers maxval is needed, or neither minval "
+                             "nor maxval")
         drawn += [_number(minval, dtype), _number(maxval, dtype)]
         return _applied("stateless_random_integers", drawn, _dims(shape), dtype)
     numbers = _applied("stateless_random_uniform", drawn, _dims(shape), dtype)

@@ -25,8 +25,8 @@
  *   bitwise_and bitwise_or bitwise_xor invert          of integers and booleans
  *   left_shift right_shift                             of integers
  *   equal not_equal less less_equal greater
- *   greater_equal                                      of real numbers, booleans and bytes; equal and
- *                                                      not_equal of complex numbers, too
+ *   greater_equal                                      of real numbers, booleans and bytes; the
+ *                                                      first two of complex numbers, too
  *   logical_and logical_or logical_xor logical_not     of booleans
  *   where                                              condition, then, else
  *   cast                      `dtype`; as tutti_tensor_cast
@@ -49,13 +49,13 @@
  *   string_length             int32; `text`: BYTE, the default, or UTF8_CHAR, what is counted
  *   string_lower string_upper of ASCII letters; other bytes stay
  *   string_strip              without blanks (of ASCII) at both ends
- *   substr                    bytes, and two integers: a position, from the end where it is negative,
- *                             and a length, to the end where it is negative; `text` as above. A
- *                             position outside is an error of its row
- *   string_split              of bytes; `text`: what is between the parts, "" any blanks; `numbers`:
- *                             at how many places at most (-1: any number), and into how many parts,
- *                             along a new last axis. 0 parts: as many as there are, of a scalar or,
- *                             one after the other, a vector
+ *   substr                    bytes, and two integers: a position, from the end where it is
+ *                             negative, and a length, to the end where it is negative; `text` as
+ *                             above. A position outside is an error of its row
+ *   string_split              of bytes; `text`: what is between the parts, "" any blanks;
+ *                             `numbers`: at how many places at most (-1: any number), and into how
+ *                             many parts, along a new last axis. 0 parts: as many as there are, of
+ *                             a scalar or, one after the other, a vector
  *   string_split_row_splits   the same, of a vector: the row_splits of these parts, int64
  *   to_number                 of bytes; `dtype`
  *   stateless_random_uniform

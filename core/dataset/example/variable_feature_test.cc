@@ -11,6 +11,7 @@
 #include "core/dataset/expression/expression_function.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "core/dataset/testing/example_testing.h"
+#include "core/dataset/testing/record_file_testing.h"
 #include "core/tensor/composite.h"
 
 namespace tutti {

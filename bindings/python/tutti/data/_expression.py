@@ -665,9 +665,10 @@ def expression(function: Callable[..., Any], element_spec: Any) -> Function:
     It runs without Python, on many elements at once, can be serialised, and takes no part in what
     `function` does besides: a counter counts once. element_spec: a TensorSpec of known rank, or a
     structure of some; the parts of a tuple are arguments of their own. The result: a structure of
-    placeholders, of sparse and ragged tensors of placeholders, of numbers and arrays. TypeError for what asks a placeholder for its value, such as
-    an `if`; InvalidArgumentError for operations, dtypes and shapes that do not fit. For
-    Dataset.reduce the element is a tuple of the state and an element.
+    placeholders, of sparse and ragged tensors of placeholders, of numbers and arrays. TypeError for
+    what asks a placeholder for its value, such as an `if`; InvalidArgumentError for operations,
+    dtypes and shapes that do not fit. For Dataset.reduce the element is a tuple of the state and an
+    element.
     """
     if not callable(function):
         raise TypeError(f"expression: a function is needed, not an object of type "
