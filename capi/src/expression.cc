@@ -10,6 +10,7 @@
 #include "capi/src/options.h"
 #include "capi/src/roots.h"
 #include "core/base/error.h"
+#include "core/dataset/expression/apply.h"
 #include "core/dataset/expression/dataset_function.h"
 #include "core/dataset/expression/expression_function.h"
 #include "core/tensor/cast.h"
@@ -92,6 +93,30 @@ tutti_status *tutti_expression_add_operation(tutti_expression *expression, const
     TUTTI_ASSIGN_OR_RETURN(ExpressionAttributes attributes, ReadAttributes(call, options));
     TUTTI_ASSIGN_OR_RETURN(*out_node, FromHandle(expression)->Apply(name, {nodes, count},
                                                                     std::move(attributes)));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_operation_apply(tutti_runtime *runtime, const char *name, size_t count,
+                                    const tutti_tensor *const *tensors,
+                                    const tutti_operation_options *options,
+                                    tutti_tensor **out_tensor) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, name, out_tensor);
+    TUTTI_REQUIRE_ARRAY(call, count, tensors);
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Runtime> root, UseRuntime(call, runtime));
+    TUTTI_ASSIGN_OR_RETURN(ExpressionAttributes attributes, ReadAttributes(call, options));
+    std::vector<Ref<Tensor>> inputs;
+    for (size_t i = 0; i < count; ++i) {
+      if (tensors[i] == nullptr) {
+        return NullArgument(call.function, "tensors", 0).With("index", i);
+      }
+      TUTTI_RETURN_IF_ERROR(CheckGivenOnHost(call, "tensors[i]", tensors[i]));
+      inputs.push_back(Ref<Tensor>::Retain(const_cast<Tensor *>(FromHandle(tensors[i]))));
+    }
+    TUTTI_ASSIGN_OR_RETURN(auto result, ApplyOperation(*root, name, inputs,
+                                                       std::move(attributes)));
+    *out_tensor = Give(std::move(result));
     return OkStatus();
   });
 }

@@ -1,4 +1,5 @@
 // Expressions from C: node by node into a pipeline, and what is refused.
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,76 @@ TEST_F(ExpressionTest, CallsNativeFunctionsAlone) {
                "is another one");
   EXPECT_FAILS(tutti_function_create_parse_sequence_example(nullptr, 1, features, 2, &sequence),
                TUTTI_INVALID_ARGUMENT, "expected 0 to 1");
+}
+
+TEST_F(ExpressionTest, ReadsFeaturesOfAnyLength) {
+  tutti_feature feature = TUTTI_FEATURE_INIT;
+  feature.key = "a";
+  feature.dtype = TUTTI_DTYPE_INT64;
+  feature.kind = TUTTI_FEATURE_VAR_LEN;
+  const tutti_feature *features[] = {&feature};
+  Fn parse;
+  ASSERT_OK(tutti_function_create_parse_example(nullptr, 1, features, &parse));
+  Element bytes, spec;
+  Trace trace;
+  int64_t text = -1, node = -1;
+  ASSERT_OK(tutti_spec_create_tensor(TUTTI_DTYPE_BYTES, 0, nullptr, &bytes));
+  ASSERT_OK(tutti_expression_create(bytes, &trace));
+  ASSERT_OK(tutti_expression_add_parameter(trace, 0, &text));
+  ASSERT_OK(tutti_expression_add_call(trace, parse, text, 0, &node));
+  ASSERT_OK(tutti_expression_get_spec(trace, node, &spec));
+  EXPECT_EQ(TextOf<tutti_spec>(spec, tutti_spec_to_string), "int64[?,1]");
+  EXPECT_FAILS(tutti_expression_add_call(trace, parse, text, 3, &node), TUTTI_OUT_OF_RANGE,
+               "gives 3 components");
+  Fn refused;
+  feature.kind = 7;
+  EXPECT_FAILS(tutti_function_create_parse_example(nullptr, 1, features, &refused),
+               TUTTI_INVALID_ARGUMENT, "there is no such kind");
+  feature.kind = TUTTI_FEATURE_RAGGED;
+  EXPECT_FAILS(tutti_function_create_decode_csv(nullptr, 1, features, 0, nullptr, nullptr,
+                                                &refused),
+               TUTTI_INVALID_ARGUMENT, "a field is fixed");
+  // A program that was compiled before there were kinds.
+  feature.struct_size = offsetof(tutti_feature, kind);
+  Fn fixed;
+  ASSERT_OK(tutti_function_create_parse_example(nullptr, 1, features, &fixed));
+  Element one;
+  ASSERT_OK(tutti_expression_add_call(trace, fixed, text, 0, &node));
+  ASSERT_OK(tutti_expression_get_spec(trace, node, &one));
+  EXPECT_EQ(TextOf<tutti_spec>(one, tutti_spec_to_string), "int64[]");
+}
+
+TEST_F(ExpressionTest, AppliesOneOperationAtOnce) {
+  const int64_t two = 2;
+  const int64_t numbers[] = {1, 2};
+  Number seed, drawn, wrong;
+  ASSERT_OK(tutti_tensor_create_from_data(nullptr, TUTTI_DTYPE_INT64, 1, &two, numbers,
+                                          sizeof(numbers), &seed));
+  tutti_operation_options options = TUTTI_OPERATION_OPTIONS_INIT;
+  const int64_t dims[] = {3};
+  options.number_count = 1;
+  options.numbers = dims;
+  const tutti_tensor *inputs[] = {seed};
+  ASSERT_OK(tutti_operation_apply(nullptr, "stateless_random_bits", 1, inputs, &options, &drawn));
+  EXPECT_EQ(TextOf<tutti_tensor>(drawn, tutti_tensor_to_string),
+            "int32[3] [1105988140 1738052849 -335576002]");
+  const tutti_string_view text = {"a,b", 3};
+  Number line, parts;
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 0, nullptr, 1, &text, &line));
+  inputs[0] = line;
+  options = TUTTI_OPERATION_OPTIONS_INIT;
+  options.text = ",";
+  ASSERT_OK(tutti_operation_apply(nullptr, "string_split", 1, inputs, &options, &parts));
+  EXPECT_EQ(TextOf<tutti_tensor>(parts, tutti_tensor_to_string), "bytes[2] [b'a' b'b']");
+  EXPECT_FAILS(tutti_operation_apply(nullptr, "plus", 1, inputs, nullptr, &wrong), TUTTI_NOT_FOUND,
+               "no operation 'plus'");
+  EXPECT_FAILS(tutti_operation_apply(nullptr, "add", 1, inputs, nullptr, &wrong),
+               TUTTI_INVALID_ARGUMENT, "expected 2 inputs, got 1");
+  EXPECT_FAILS(tutti_operation_apply(nullptr, "add", 0, nullptr, nullptr, &wrong),
+               TUTTI_INVALID_ARGUMENT, "one or more tensors");
+  const tutti_tensor *none[] = {nullptr};
+  EXPECT_FAILS(tutti_operation_apply(nullptr, "exp", 1, none, nullptr, &wrong),
+               TUTTI_INVALID_ARGUMENT, "tensors");
 }
 
 TEST_F(ExpressionTest, GivesDatasetsWhoseFunctionsCaptureItsNodes) {

@@ -57,6 +57,7 @@ Result<ExampleFeature> ReadFeature(Call call, const tutti_feature *feature) {
   read.dtype = static_cast<DType>(set.dtype);
   TUTTI_ASSIGN_OR_RETURN(read.shape, Shape::Create(set.dims, set.rank));
   read.default_value = Ref<const Tensor>::Retain(FromHandle(set.default_value));
+  read.kind = static_cast<FeatureKind>(set.kind);
   return read;
 }
 
@@ -172,6 +173,10 @@ tutti_status *tutti_function_create_decode_csv(tutti_runtime *runtime, size_t co
     format.select_cols.assign(select_cols, select_cols + select_count);
     TUTTI_ASSIGN_OR_RETURN(auto read, ReadFeatures(call, count, features));
     for (ExampleFeature &column : read) {
+      if (column.kind != FeatureKind::kFixed) {
+        return InvalidArgument("{}: column '{}' is of kind {}; a field is fixed", call.function,
+                               column.key, static_cast<int32_t>(column.kind));
+      }
       if (column.shape.rank() != 0) {
         return InvalidArgument("{}: a column has the shape {}; a field is a scalar", call.function,
                                column.shape.ToString());

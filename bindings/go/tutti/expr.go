@@ -28,6 +28,7 @@ type Expr struct {
 }
 
 type exprParts struct {
+	name  string   // of a sparse or ragged tensor
 	names []string // none: a tuple
 	parts []Expr
 }
@@ -292,7 +293,9 @@ func (x Expr) DecodeRaw(dtype DType) Expr {
 	return x.Operation("decode_raw", nil, nil, dtype, false, "")
 }
 
-// Call is, of bytes, component leaf, in the order of names, of what ParseExample gives.
+// Call is, of bytes, component leaf, in the order of names, of what ParseExample or DecodeCSV
+// gives. A sparse feature has three, indices, values and dense shape; a ragged one of a vector of
+// Examples two, values and row splits.
 func (x Expr) Call(function *Function, leaf int64) Expr {
 	if x.trace == nil {
 		return x
@@ -393,6 +396,9 @@ func (x Expr) result(t *exprTrace) (Value, error) {
 		if parts[i], err = part.result(t); err != nil {
 			return Value{}, err
 		}
+	}
+	if x.value.name != "" {
+		return NamedTuple(x.value.name, x.value.names, parts...)
 	}
 	return Tuple(parts...)
 }

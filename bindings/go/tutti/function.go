@@ -103,16 +103,29 @@ func (r *Runtime) RegisteredFunction(name string) (*Function, error) {
 	return functionOf(made, nil), nil
 }
 
-// Feature is a feature of tf.train.Example with a fixed shape.
+// FeatureKind is how many values of a feature an Example has, and what they become.
+type FeatureKind int
+
+const (
+	FixedFeature    FeatureKind = iota // as many as Dims say: a tensor
+	SequenceFeature                    // any number of steps of Dims: a tensor, as long as the longest
+	VarLenFeature                      // any number of scalars: a sparse tensor
+	RaggedFeature                      // any number of steps of Dims: ragged; of one Example a tensor
+)
+
+// Feature is a feature of tf.train.Example.
 type Feature struct {
 	DType DType
 	Dims  []int64
-	// Default is for records without the feature, of its dims, and converted to its dtype as by
-	// Tensor.Convert; nil makes it required.
+	// Default is converted to the dtype as by Tensor.Convert. Of a fixed feature it has its dims and
+	// is for records without it; nil makes it required. Of a sequence it is a scalar, which stands
+	// behind the values of Examples that are shorter than the longest; nil: 0, or nothing.
 	Default *Tensor
+	Kind    FeatureKind
 }
 
-// ParseExample is the native function from a serialised tf.train.Example to a dict of its features.
+// ParseExample is the native function from a serialised tf.train.Example, a tensor of some, or a
+// vector of some where a feature is sparse or ragged, to a dict of its features.
 func ParseExample(features map[string]Feature) *Function {
 	return defaultRuntime.ParseExample(features)
 }
@@ -154,7 +167,7 @@ func (r *Runtime) withFeatures(keys []string, feature func(i int) Feature,
 			tensor = pointer
 		}
 		described = append(described,
-			native.Feature_create(key, int(feature.DType), feature.Dims, tensor))
+			native.Feature_create(key, int(feature.DType), feature.Dims, tensor, int(feature.Kind)))
 	}
 	return functionOf(r.make(func(runtime uintptr, made *uintptr) uintptr {
 		return call(runtime, described, made)

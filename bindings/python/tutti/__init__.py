@@ -46,6 +46,7 @@ from tutti._cluster import Cluster
 from tutti._communicator import Communicator
 from tutti._bucket_plan import BucketPlan
 from tutti import io
+from tutti import random
 from tutti import strings
 from tutti import train
 from tutti.debugging import Assert, assert_equal, assert_greater, assert_less, assert_rank
@@ -60,7 +61,7 @@ __all__ = [
     "IndexedSlices", "RaggedTensor", "RaggedTensorSpec", "ReduceOp", "Runtime", "SparseTensor",
     "SparseTensorSpec", "Stream", "Tensor", "TensorSpec", "Variable", "assert_equal",
     "assert_greater", "assert_less", "assert_rank", "bfloat16", "config", "current_device",
-    "data", "debugging", "device", "distribute", "errors", "io", "ragged", "shutdown",
+    "data", "debugging", "device", "distribute", "errors", "io", "ragged", "random", "shutdown",
     "strings", "train",
 ]
 

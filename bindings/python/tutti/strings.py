@@ -11,9 +11,24 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 
-from tutti import _native
+from tutti import _dtypes, _native
+from tutti._composites import RaggedTensor
 
-__all__ = ["as_string", "join"]
+__all__ = ["as_string", "join", "length", "lower", "reduce_join", "split", "strip", "substr",
+           "to_number", "upper"]
+
+
+def _applied(name: str, inputs: Sequence[Any], numbers: Sequence[int] = (), dtype: Any = None,
+             keep_dims: bool = False, text: str = "") -> Any:
+    """An operation of expressions: of placeholders one more, of tensors what it gives."""
+    from tutti.data._expression import Expr
+
+    traced = next((value for value in inputs if isinstance(value, Expr)), None)
+    if traced is not None:
+        return traced._apply(name, inputs, numbers, dtype=dtype, keep_dims=keep_dims, text=text)
+    number = _dtypes.INVALID if dtype is None else _dtypes.number_of(dtype)
+    return _plain(_native.operation_apply(name, list(inputs), list(numbers), number, keep_dims,
+                                          text))
 
 
 def join(inputs: Sequence[Any], separator: str = "", name: Optional[str] = None) -> Any:
@@ -22,8 +37,12 @@ def join(inputs: Sequence[Any], separator: str = "", name: Optional[str] = None)
 
     inputs: texts, or tensors of them. What has no shape stands in every place; all others must have
     the same shape, which is the result's: bytes, or an array of them. ValueError for other shapes,
-    TypeError for what is no text. name: taken for the reference's callers. Threads: any.
+    TypeError for what is no text. A placeholder of an expression among them: one more. name: taken
+    for the reference's callers. Threads: any.
     """
+    if any(type(value).__name__ == "Expr" for value in inputs):
+        texts = [value.encode() if isinstance(value, str) else value for value in inputs]
+        return _applied("join_strings", texts, text=separator)
     return _plain(_native.tensor_join_strings(list(inputs), separator))
 
 
@@ -40,6 +59,86 @@ def as_string(input: Any, precision: int = -1, scientific: bool = False, shortes
     Threads: any.
     """
     return _plain(_native.tensor_as_string(input, precision, scientific, shortest, width, fill))
+
+
+def length(input: Any, name: Optional[str] = None, unit: str = "BYTE") -> Any:
+    """How many bytes each byte string of a tensor has, int32; unit "UTF8_CHAR": how many characters
+    of UTF-8.
+
+    Like all below: input is a text, an array or a Tensor of texts, or a placeholder of an
+    expression, which gives one more. name: taken for the reference's callers. Threads: any.
+    """
+    return _applied("string_length", [input], text=unit)
+
+
+def _case(what: str, input: Any, encoding: str) -> Any:
+    if encoding:
+        raise ValueError(f"{what}: of {encoding!r} only the letters of ASCII are known here; leave "
+                         "the encoding away")
+    return _applied("string_" + what, [input])
+
+
+def lower(input: Any, encoding: str = "", name: Optional[str] = None) -> Any:
+    """With the letters A to Z as a to z; all other bytes stay. encoding: "" alone (ValueError)."""
+    return _case("lower", input, encoding)
+
+
+def upper(input: Any, encoding: str = "", name: Optional[str] = None) -> Any:
+    """With the letters a to z as A to Z; all other bytes stay. encoding: "" alone (ValueError)."""
+    return _case("upper", input, encoding)
+
+
+def strip(input: Any, name: Optional[str] = None) -> Any:
+    """Without the blanks of ASCII (space, \\t, \\n, \\v, \\f, \\r) at both ends."""
+    return _applied("string_strip", [input])
+
+
+def substr(input: Any, pos: Any, len: Any, name: Optional[str] = None, unit: str = "BYTE") -> Any:
+    """`len` bytes of each text from `pos` on, counted from the end where it is negative; a negative
+    len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position outside of
+    its text is an InvalidArgumentError.
+
+    >>> tutti.strings.substr(["hello", "world"], -3, 2).tolist()
+    [b'll', b'rl']
+    """
+    return _applied("substr", [input, pos, len], text=unit)
+
+
+def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
+          name: Optional[str] = None) -> Any:
+    """The parts of texts between `sep`, at `maxsplit` places at most (-1: any number); sep None or
+    "": between runs of blanks, without empty parts.
+
+    input: a text, which gives a vector, or a vector of texts, which gives a RaggedTensor. For a
+    fixed number of parts there is Expr.split. Else as in length.
+
+    >>> tutti.strings.split(["a b", "c"]).to_list()
+    [[b'a', b'b'], [b'c']]
+    """
+    from tutti.data._expression import Expr
+
+    if isinstance(input, Expr):
+        return input.split(sep, maxsplit)
+    texts = _native._array_of(input, True)
+    values = _applied("string_split", [texts], [maxsplit], text=sep or "")
+    if np.ndim(texts) == 0:
+        return values
+    splits = _applied("string_split_row_splits", [texts], [maxsplit], text=sep or "")
+    return RaggedTensor.from_row_splits(values, splits)
+
+
+def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "",
+                name: Optional[str] = None) -> Any:
+    """The texts along `axis`, one or several, None: all, put together in row-major order, with
+    `separator` between them. keepdims: the axes stay with size 1. Else as in length."""
+    axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    return _applied("reduce_join", [inputs], axes, keep_dims=keepdims, text=separator)
+
+
+def to_number(input: Any, out_type: Any = np.float32, name: Optional[str] = None) -> Any:
+    """The numbers of `out_type` that texts are, of the same shape. A text that is none, or one that
+    the dtype does not hold, is an InvalidArgumentError. Else as in length."""
+    return _applied("to_number", [input], dtype=out_type)
 
 
 def _plain(array: Any) -> Any:

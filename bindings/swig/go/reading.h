@@ -247,7 +247,7 @@ struct Feature {
   std::vector<int64_t> dims;
 };
 inline uintptr_t feature_create(const char *key, int32_t dtype, size_t rank, const int64_t *dims,
-                                const tutti_tensor *tensor) {
+                                const tutti_tensor *tensor, int32_t kind) {
   auto *made = new Feature;
   made->key = key == nullptr ? "" : key;
   made->dims.assign(dims, dims + rank);
@@ -256,6 +256,7 @@ inline uintptr_t feature_create(const char *key, int32_t dtype, size_t rank, con
   made->feature.rank = rank;
   made->feature.dims = made->dims.data();
   made->feature.default_value = tensor;
+  made->feature.kind = kind;
   return reinterpret_cast<uintptr_t>(made);
 }
 inline void feature_release(uintptr_t feature) { delete reinterpret_cast<Feature *>(feature); }

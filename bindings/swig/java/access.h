@@ -605,13 +605,14 @@ struct Feature {
   std::vector<int64_t> dims;
 };
 inline int64_t feature_create(const char *key, int32_t dtype, size_t rank, const int64_t *dims,
-                              const tutti_tensor *default_value) {
+                              const tutti_tensor *default_value, int32_t kind) {
   auto *feature = new Feature{TUTTI_FEATURE_INIT, key, std::vector<int64_t>(dims, dims + rank)};
   feature->fields.key = feature->key.c_str();
   feature->fields.dtype = dtype;
   feature->fields.rank = rank;
   feature->fields.dims = feature->dims.data();
   feature->fields.default_value = default_value;
+  feature->fields.kind = kind;
   tutti_tensor_retain(default_value);
   return reinterpret_cast<intptr_t>(feature);
 }

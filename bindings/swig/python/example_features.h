@@ -10,7 +10,7 @@
 namespace tutti_python {
 
 // What tutti_function_create_parse_example takes, made of a list of tuples (key, dtype, shape,
-// default tensor or None).
+// default tensor or None, kind).
 struct Features {
   std::vector<tutti_feature> all;
   std::vector<std::vector<int64_t>> dims;
@@ -30,12 +30,13 @@ struct Features {
     for (Py_ssize_t i = 0; i < count; ++i) {
       tutti_feature feature = TUTTI_FEATURE_INIT;
       PyObject *shape = nullptr, *default_value = nullptr;
-      int dtype = 0;
-      if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "siO!O", &feature.key, &dtype, &PyTuple_Type,
-                            &shape, &default_value)) {
+      int dtype = 0, kind = 0;
+      if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "siO!Oi", &feature.key, &dtype,
+                            &PyTuple_Type, &shape, &default_value, &kind)) {
         return false;
       }
       feature.dtype = dtype;
+      feature.kind = kind;
       std::vector<int64_t> sizes;
       for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); ++axis) {
         sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, axis)));

@@ -525,7 +525,8 @@ IN_VALUE(shown, kData, tutti_python::kCopiedOperandBytes)
   if (buffer$argnum.obj != nullptr) PyBuffer_Release(&buffer$argnum);
 }
 
-/* parse_example's features: a list of (key, dtype, shape, default tensor or None). */
+/* parse_example's features: a list of (key, dtype, shape, default tensor or None,
+ * kind). */
 %typemap(in) (size_t count, const tutti_feature *const *features)
     (tutti_python::Features features) {
   if (!features.Set($input)) SWIG_fail;

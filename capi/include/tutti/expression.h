@@ -13,15 +13,20 @@
  *
  * The operations, which are NumPy's unless said; shapes broadcast:
  *
- *   add subtract multiply minimum maximum power        of real numbers of one dtype
+ *   add subtract multiply power                        of numbers of one dtype
+ *   minimum maximum                                    of real numbers of one dtype
  *   floor_divide remainder                             rounded down; the divisor's sign
- *   divide sqrt exp expm1 log log1p sin cos tan tanh
- *   floor ceil trunc rint; isnan isinf isfinite        of floats
- *   negative absolute sign square                      of real numbers
+ *   divide sqrt exp log sin cos tan tanh
+ *   isnan isinf isfinite                               of floats and complex numbers
+ *   expm1 log1p floor ceil trunc rint                  of floats
+ *   negative square absolute; sign                     of numbers; of real numbers. What absolute
+ *                                                      gives of a complex number is a float
+ *   complex; real imag angle conjugate                 of two floats; of a complex number
  *   bitwise_and bitwise_or bitwise_xor invert          of integers and booleans
  *   left_shift right_shift                             of integers
  *   equal not_equal less less_equal greater
- *   greater_equal                                      of real numbers, booleans and bytes
+ *   greater_equal                                      of real numbers, booleans and bytes; the
+ *                                                      first two of complex numbers, too
  *   logical_and logical_or logical_xor logical_not     of booleans
  *   where                                              condition, then, else
  *   cast                      `dtype`; as tutti_tensor_cast
@@ -39,14 +44,34 @@
  *   one_hot                   `numbers`: the depth; `dtype`, by default float32. A place outside is
  *                             a row of zeros
  *   join_strings              one or more inputs of bytes; `text` between them
- *   as_string string_length   as tutti_tensor_as_string without options; int32
+ *   reduce_join               of bytes; `numbers`, `keep_dims`: as sum; `text` between them
+ *   as_string                 as tutti_tensor_as_string without options
+ *   string_length             int32; `text`: BYTE, the default, or UTF8_CHAR, what is counted
+ *   string_lower string_upper of ASCII letters; other bytes stay
+ *   string_strip              without blanks (of ASCII) at both ends
+ *   substr                    bytes, and two integers: a position, from the end where it is
+ *                             negative, and a length, to the end where it is negative; `text` as
+ *                             above. A position outside is an error of its row
+ *   string_split              of bytes; `text`: what is between the parts, "" any blanks;
+ *                             `numbers`: at how many places at most (-1: any number), and into how
+ *                             many parts, along a new last axis. 0 parts: as many as there are, of
+ *                             a scalar or, one after the other, a vector
+ *   string_split_row_splits   the same, of a vector: the row_splits of these parts, int64
  *   to_number                 of bytes; `dtype`
+ *   stateless_random_uniform
+ *   stateless_random_normal   a seed of two integers; `numbers`: the dims; `dtype`, a float, by
+ *                             default float32: in [0, 1); of mean 0 and deviation 1
+ *   stateless_random_bits     the same of int32 (the default), int64, uint32 and uint64: any number
+ *   stateless_random_integers a seed, and two bounds of one of these dtypes, the first below the
+ *                             second: from the first up to, not with, the second
  *   decode_raw                of bytes, in which numbers of `dtype` lie in this machine's order
  *
  * Two dtypes do not meet: INVALID_ARGUMENT, cast one of them. Integers wrap. A zero divisor of an
  * integer, a negative exponent of one, a place that is not there and a text that is no number are
  * INVALID_ARGUMENT at iteration, for the row alone. float16 and bfloat16 are computed in float32
- * and rounded after each operation. Rows do not depend on how many are computed at once. */
+ * and rounded after each operation. Rows do not depend on how many are computed at once. What is
+ * drawn depends on the seed alone: Philox-4x32-10, and the bits that TensorFlow's stateless
+ * functions give for the same seed (core/tensor/stateless_random.h has the formulas). */
 #ifndef TUTTI_EXPRESSION_H_
 #define TUTTI_EXPRESSION_H_
 
@@ -95,8 +120,18 @@ TUTTI_API tutti_status *tutti_expression_add_operation(tutti_expression *express
                                                        const tutti_operation_options *options,
                                                        int64_t *out_node);
 
+/* What an operation of the table above makes of `tensors`, at once: the bits that it gives of rows
+ * that they are. A number of the program's is a tensor of the dtype of what it meets. Errors as of
+ * tutti_expression_add_operation, and as of iteration.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_operation_apply(tutti_runtime *runtime, const char *name,
+                                              size_t count, const tutti_tensor *const *tensors,
+                                              const tutti_operation_options *options,
+                                              tutti_tensor **out_tensor);
+
 /* Leaf `leaf` of what the native function of tutti_function_create_parse_example makes of `node`.
- * Several nodes of one call are computed once. INVALID_ARGUMENT for another function.
+ * Several nodes of one call are computed once. The parts of a sparse or ragged feature are leaves
+ * one by one, of which a result may put it together again. INVALID_ARGUMENT for another function.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_add_call(tutti_expression *expression,
                                                   const tutti_function *function, int64_t node,
@@ -112,8 +147,9 @@ TUTTI_API tutti_status *tutti_expression_get_spec(const tutti_expression *expres
 TUTTI_API tutti_status *tutti_expression_to_string(const tutti_expression *expression, int64_t node,
                                                    tutti_bytes **out_text);
 
-/* The function from an element to `result`, a structure whose leaves are nodes: integers. It
- * takes rows and slabs alike, and can be serialised. The expression may go on growing, or be
+/* The function from an element to `result`, a structure whose leaves are nodes: integers; the parts
+ * of a sparse or ragged tensor are nodes that have to fit each other in each row. It takes rows and
+ * slabs alike, and can be serialised. The expression may go on growing, or be
  * released.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_create_function(const tutti_expression *expression,

@@ -70,7 +70,18 @@ TUTTI_API tutti_status *tutti_function_unregister(tutti_runtime *runtime, const 
 TUTTI_API tutti_status *tutti_function_create_registered(tutti_runtime *runtime, const char *name,
                                                          tutti_function **out_function);
 
-/* One fixed-length feature of a tf.train.Example. */
+/* How many values of a feature an Example has, and what they become. */
+typedef int32_t tutti_feature_kind;
+enum {
+  TUTTI_FEATURE_FIXED = 0,    /* as many as dims say: a tensor */
+  TUTTI_FEATURE_SEQUENCE = 1, /* any number of steps of dims: a tensor with the number of steps in
+                                 front of them, as long as the longest of several Examples */
+  TUTTI_FEATURE_VAR_LEN = 2,  /* any number of scalars: a sparse tensor; no dims */
+  TUTTI_FEATURE_RAGGED = 3    /* any number of steps of dims: a ragged tensor of a vector of
+                                 Examples, and of one Example a tensor */
+};
+
+/* One feature of a tf.train.Example. */
 typedef struct tutti_feature {
   size_t struct_size;
   const char *key;
@@ -79,14 +90,18 @@ typedef struct tutti_feature {
   size_t rank;
   const int64_t *dims;
   const tutti_tensor
-      *default_value; /* of dims, for records without the feature, and converted to dtype as by
-                         tutti_tensor_convert; NULL: it is required */
+      *default_value; /* converted to dtype as by tutti_tensor_convert. Fixed: of dims, for records
+                         without the feature; NULL: it is required. Sequence: a scalar, behind the
+                         values of Examples that are shorter than the longest; NULL: 0 or "". Others
+                         have none, and a record without one that is not fixed has no values. */
+  tutti_feature_kind kind; /* default fixed */
 } tutti_feature;
 #define TUTTI_FEATURE_INIT \
-  { sizeof(tutti_feature), NULL, 0, 0, NULL, NULL }
+  { sizeof(tutti_feature), NULL, 0, 0, NULL, NULL, 0 }
 
-/* The native function from a serialised tf.train.Example (bytes, any shape) to a dict of its
- * features, each with the input's dims in front. Serialisable; runs without a callback.
+/* The native function from a serialised tf.train.Example (bytes, any shape; a scalar or a vector
+ * where a feature is var_len or ragged) to a dict of its features, each with the input's dims in
+ * front. Serialisable; runs without a callback. INVALID_ARGUMENT at iteration names the feature.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create_parse_example(tutti_runtime *runtime, size_t count,
                                                             const tutti_feature *const *features,
@@ -95,8 +110,8 @@ TUTTI_API tutti_status *tutti_function_create_parse_example(tutti_runtime *runti
 /* The native function from a serialised tf.train.SequenceExample (bytes, a scalar) to a tuple: a
  * dict of the first `context_count` features, which are its context's, and a dict of the others,
  * which are its feature lists, each with the number of its steps in front. A feature list with a
- * default value takes it for steps without values, and is empty where it is missing. Serialisable;
- * runs without a callback.
+ * default value takes it for steps without values, and is empty where it is missing. All features
+ * are fixed. Serialisable; runs without a callback.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create_parse_sequence_example(
     tutti_runtime *runtime, size_t count, const tutti_feature *const *features,

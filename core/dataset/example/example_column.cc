@@ -59,11 +59,13 @@ ExampleList ExampleListOf(DType dtype) {
 ExampleColumn::ExampleColumn(const ExampleFeature& feature)
     : feature_(feature),
       wanted_(ExampleListOf(feature.dtype)),
-      size_(static_cast<size_t>(feature.shape.num_elements())),
+      step_(static_cast<size_t>(feature.shape.num_elements())),
+      size_(grows() ? 0 : step_),
       item_size_(ItemSize(feature.dtype)) {}
 
 Status ExampleColumn::Allocate(const Shape& outer, MemoryAccount* account) {
   account_ = account;
+  if (grows()) return OkStatus();
   std::vector<int64_t> dims(outer.dims().begin(), outer.dims().end());
   dims.insert(dims.end(), feature_.shape.dims().begin(), feature_.shape.dims().end());
   TUTTI_ASSIGN_OR_RETURN(shape_, Shape::Create(dims.data(), dims.size()));
@@ -117,6 +119,7 @@ bool ExampleColumn::AddBytesList(WireReader* reader) {
     }
     std::string_view value;
     if (!reader->ReadPart(&value)) return false;
+    if (wanted_ == ExampleList::kBytes) Grow(1);
     if (wanted_ == ExampleList::kBytes && count_ < size_) {
       const BytesView view{value.data(), value.size()};
       std::memcpy(Cursor(), &view, sizeof(view));
@@ -171,8 +174,19 @@ bool ExampleColumn::AddInt64List(WireReader* reader) {
   return !reader->failed();
 }
 
+void ExampleColumn::Grow(size_t more) {
+  if (!grows() || Room() >= more) return;
+  const auto used = static_cast<size_t>(next_ - grown_.data());
+  const size_t needed = used + (count_ + more) * item_size_;
+  grown_.resize(std::max(needed, grown_.size() + grown_.size() / 2));
+  next_ = grown_.data() + used;
+  size_ = (grown_.size() - used) / item_size_;
+}
+
 bool ExampleColumn::AddInt64s(WireReader* values) {
   if (feature_.dtype == DType::kInt64) {
+    // Each ends with a byte whose high bit is not set.
+    if (grows()) Grow(values->CountVarints());
     size_t n = 0;
     const bool good = values->ReadVarints(reinterpret_cast<int64_t*>(Cursor()), Room(), &n);
     count_ += n;
@@ -189,6 +203,7 @@ bool ExampleColumn::AddInt64s(WireReader* values) {
 
 void ExampleColumn::AddFloats(const char* values, size_t n) {
   if (feature_.dtype == DType::kFloat32) {
+    Grow(n);
     std::memcpy(Cursor(), values, std::min(n, Room()) * sizeof(float));
     count_ += n;
     return;
@@ -204,6 +219,7 @@ void ExampleColumn::AddFloats(const char* values, size_t n) {
 }
 
 void ExampleColumn::StoreInt64s(const int64_t* values, size_t n) {
+  if (wanted_ == ExampleList::kInt64) Grow(n);
   const size_t room = wanted_ == ExampleList::kInt64 ? std::min(n, Room()) : 0;
   if (room > 0) {
     VisitDType(feature_.dtype, [&](auto tag) {
@@ -225,6 +241,7 @@ void ExampleColumn::StoreInt64s(const int64_t* values, size_t n) {
 }
 
 void ExampleColumn::StoreFloats(const float* values, size_t n) {
+  if (wanted_ == ExampleList::kFloat) Grow(n);
   const size_t room = wanted_ == ExampleList::kFloat ? std::min(n, Room()) : 0;
   if (room > 0) {
     const auto store = [&]<class T>(T (*narrow)(float), float (*widen)(T)) {
@@ -258,13 +275,13 @@ void ExampleColumn::StoreDefault() {
 
 Status ExampleColumn::EndExample() {
   if (list_ == ExampleList::kNone) {
-    StoreDefault();
+    if (!grows()) StoreDefault();
   } else if (list_ != wanted_) {
     return InvalidArgument(
         "feature {} should be {} and is {} of {} values; ask for a dtype that "
         "fits, or write it as {}",
         Quote(feature_.key), Described(), ExampleListName(list_), count_, ExampleListName(wanted_));
-  } else if (count_ != size_) {
+  } else if (grows() ? count_ % step_ != 0 : count_ != size_) {
     return InvalidArgument(
         "feature {} should be {} and has {} values; ask for the shape that was "
         "written",
@@ -274,13 +291,41 @@ Status ExampleColumn::EndExample() {
         "feature {} has the value {}, which {} cannot hold; ask for a wider dtype",
         Quote(feature_.key), misfit_, DTypeName(feature_.dtype));
   }
-  next_ += size_ * item_size_;
+  if (grows()) {
+    counts_.push_back(static_cast<int64_t>(count_));
+    next_ += count_ * item_size_;
+    size_ -= count_;
+  } else {
+    next_ += size_ * item_size_;
+  }
   BeginExample();
   return OkStatus();
 }
 
 std::string ExampleColumn::Described() const {
-  return Format("{} values ({}{})", size_, DTypeName(feature_.dtype), feature_.shape.ToString());
+  if (grows() && step_ == 1) return Format("values ({})", DTypeName(feature_.dtype));
+  return Format("{}{} values ({}{})", grows() ? "steps of " : "", step_,
+                DTypeName(feature_.dtype), feature_.shape.ToString());
+}
+
+Result<Ref<Tensor>> ExampleColumn::FinishValues(const Ref<const Tensor>& examples,
+                                                size_t payload_bytes) {
+  int64_t total = 0;
+  for (const int64_t count : counts_) total += count;
+  shape_ = Shape({total});
+  const char* const values = grown_.data();
+  const size_t bytes = static_cast<size_t>(total) * item_size_;
+  if (wanted_ == ExampleList::kBytes) {
+    views_.resize(static_cast<size_t>(total));
+    if (bytes > 0) std::memcpy(views_.data(), values, bytes);
+    return Finish(examples, payload_bytes);
+  }
+  TensorOptions options;
+  options.zeroed = false;
+  options.account = account_;
+  TUTTI_ASSIGN_OR_RETURN(tensor_, Tensor::Create(feature_.dtype, shape_, options));
+  if (bytes > 0) std::memcpy(tensor_->mutable_data(), values, bytes);
+  return std::move(tensor_);
 }
 
 Result<Ref<Tensor>> ExampleColumn::Finish(const Ref<const Tensor>& examples, size_t payload_bytes) {

@@ -33,8 +33,8 @@ class ExampleColumn {
   // `feature` outlives the column.
   explicit ExampleColumn(const ExampleFeature& feature);
 
-  // Room for the values of as many examples as `outer` has elements. Memory is charged to `account`
-  // (may be null).
+  // Room for the values of as many examples as `outer` has elements; a feature that is not kFixed
+  // gets it as its values come. Memory is charged to `account` (may be null).
   Status Allocate(const Shape& outer, MemoryAccount* account);
 
   // Forgets the values of the current example, which an entry with the same key replaces.
@@ -56,6 +56,10 @@ class ExampleColumn {
   // The column, when all examples have ended. Byte strings become views into `examples`, or, when
   // they are a small part of its `payload_bytes`, are copied.
   Result<Ref<Tensor>> Finish(const Ref<const Tensor>& examples, size_t payload_bytes);
+  // The same of a feature that is not kFixed: all values, one after the other, and how many each
+  // example has.
+  Result<Ref<Tensor>> FinishValues(const Ref<const Tensor>& examples, size_t payload_bytes);
+  const std::vector<int64_t>& counts() const { return counts_; }
 
  private:
   bool AddBytesList(WireReader* reader);
@@ -68,18 +72,24 @@ class ExampleColumn {
   void StoreDefault();
   // "3 values (float32[3])".
   std::string Described() const;
+  bool grows() const { return feature_.kind != FeatureKind::kFixed; }
+  // Makes room for `more` values of the current example.
+  void Grow(size_t more);
   size_t Room() const { return count_ < size_ ? size_ - count_ : 0; }
   char* Cursor() const { return next_ + (size_ - Room()) * item_size_; }
 
   const ExampleFeature& feature_;
   const ExampleList wanted_;
-  const size_t size_;  // values per example
+  const size_t step_;  // values of its shape
+  size_t size_;        // values per example, or as many as there is room for
   const size_t item_size_;
   Shape shape_;
   MemoryAccount* account_ = nullptr;
 
   Ref<Tensor> tensor_;            // of all but bytes
   std::vector<BytesView> views_;  // of bytes
+  std::vector<char> grown_;       // of what is not kFixed
+  std::vector<int64_t> counts_;
   char* next_ = nullptr;          // the current example's first value
 
   ExampleList list_ = ExampleList::kNone;  // the kind that the current example has

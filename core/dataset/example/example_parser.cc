@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/dataset/example/example_column.h"
 #include "core/dataset/example/example_wire.h"
+#include "core/dataset/example/variable_feature.h"
 #include "core/tensor/convert.h"
 
 namespace tutti {
@@ -26,7 +27,8 @@ class ExampleWalker {
     WireReader reader(example);
     if (!WalkExample(&reader)) return Malformed(reader, example);
     for (ExampleColumn& column : columns_) {
-      if (column.empty() && column.feature().default_value == nullptr) {
+      if (column.empty() && column.feature().kind == FeatureKind::kFixed &&
+          column.feature().default_value == nullptr) {
         return Missing(column.feature().key, example);
       }
       Status status = column.EndExample();
@@ -213,6 +215,28 @@ Status CheckFeature(const ExampleFeature& feature) {
   return OkStatus();
 }
 
+Status CheckKind(const ExampleFeature& feature) {
+  std::string_view why;
+  switch (feature.kind) {
+    case FeatureKind::kFixed: return OkStatus();
+    case FeatureKind::kSequence: break;
+    case FeatureKind::kVarLen:
+      if (feature.shape.rank() != 0) why = "it is sparse and has a shape; leave the shape away";
+      break;
+    case FeatureKind::kRagged: break;
+    default: why = "there is no such kind of features; expected fixed, sequence, var_len or ragged";
+  }
+  if (why.empty() && feature.kind != FeatureKind::kSequence && feature.default_value != nullptr) {
+    why = "it has a default value, and an example without it has no values; leave the default away";
+  }
+  if (why.empty() && feature.shape.num_elements() == 0) {
+    why = "a step has no values, so that nobody could count the steps";
+  }
+  if (why.empty()) return OkStatus();
+  return InvalidArgument("parse_example: feature {}: {}", Quote(feature.key), why)
+      .With("feature", feature.key);
+}
+
 // Converts the default to the feature's dtype.
 Status FitDefault(ExampleFeature* feature) {
   const Ref<const Tensor>& value = feature->default_value;
@@ -223,7 +247,11 @@ Status FitDefault(ExampleFeature* feature) {
                            feature->shape.ToString(), value->SpecString(), why)
         .With("feature", feature->key);
   };
-  if (!(value->shape() == feature->shape)) return mismatch("they must be of one shape");
+  if (feature->kind == FeatureKind::kSequence) {
+    if (value->rank() != 0) return mismatch("that of a sequence is a scalar");
+  } else if (!(value->shape() == feature->shape)) {
+    return mismatch("they must be of one shape");
+  }
   Result<Ref<Tensor>> converted =
       Convert(Ref<Tensor>::Retain(const_cast<Tensor*>(value.get())), feature->dtype);
   if (converted.status().code() == StatusCode::kInvalidArgument) {
@@ -234,6 +262,8 @@ Status FitDefault(ExampleFeature* feature) {
   feature->default_value = std::move(converted).value();
   return OkStatus();
 }
+
+bool IsFixed(const ExampleFeature& feature) { return feature.kind == FeatureKind::kFixed; }
 
 }  // namespace
 
@@ -247,6 +277,7 @@ Result<std::unique_ptr<const ExampleParser>> ExampleParser::Create(
   std::vector<std::string> keys;
   for (ExampleFeature& feature : features) {
     TUTTI_RETURN_IF_ERROR(CheckFeature(feature));
+    TUTTI_RETURN_IF_ERROR(CheckKind(feature));
     if (!keys.empty() && keys.back() == feature.key) {
       return InvalidArgument("parse_example: feature {} is named twice", Quote(feature.key))
           .With("feature", feature.key);
@@ -254,9 +285,11 @@ Result<std::unique_ptr<const ExampleParser>> ExampleParser::Create(
     keys.push_back(feature.key);
     TUTTI_RETURN_IF_ERROR(FitDefault(&feature));
   }
-  TreeSpec::Children leaves(keys.size(), Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()));
-  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree,
-                         TreeSpec::Dict(std::move(keys), std::move(leaves)));
+  Ref<const TreeSpec> tree;
+  if (std::ranges::all_of(features, IsFixed)) {
+    TreeSpec::Children leaves(keys.size(), Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()));
+    TUTTI_ASSIGN_OR_RETURN(tree, TreeSpec::Dict(std::move(keys), std::move(leaves)));
+  }
   return std::unique_ptr<const ExampleParser>(
       new ExampleParser(std::move(features), std::move(tree)));
 }
@@ -272,6 +305,7 @@ Result<Ref<Value>> ExampleParser::Parse(const Ref<const Tensor>& examples,
         "{}",
         examples->SpecString());
   }
+  TUTTI_RETURN_IF_ERROR(CheckRank(examples->rank()));
   TUTTI_ASSIGN_OR_RETURN(const Ref<const Tensor> rows, examples->Contiguous());
   std::vector<ExampleColumn> columns;
   columns.reserve(features_.size());
@@ -292,10 +326,52 @@ Result<Ref<Value>> ExampleParser::Parse(const Ref<const Tensor>& examples,
   std::vector<Leaf> leaves;
   leaves.reserve(columns.size());
   for (ExampleColumn& column : columns) {
+    if (!IsFixed(column.feature())) {
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Value> part,
+                             PartOfColumn(&column, rows, payload_bytes, account));
+      leaves.insert(leaves.end(), part->leaves().begin(), part->leaves().end());
+      continue;
+    }
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, column.Finish(rows, payload_bytes));
     leaves.push_back(Leaf::OfTensor(std::move(tensor)));
   }
-  return Value::FromLeaves(tree_, std::move(leaves));
+  Ref<const TreeSpec> tree = tree_;
+  if (!tree) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> spec,
+                           OutputSpec(PartialShape(rows->shape())));
+    tree = spec->tree_ref();
+  }
+  return Value::FromLeaves(std::move(tree), std::move(leaves));
+}
+
+Status ExampleParser::CheckRank(size_t rank) const {
+  if (rank <= 1) return OkStatus();
+  for (const ExampleFeature& feature : features_) {
+    if (feature.kind != FeatureKind::kVarLen && feature.kind != FeatureKind::kRagged) continue;
+    return InvalidArgument("parse_example: feature {} is {}, and the examples have {} axes; "
+                           "expected one example, or a vector of some",
+                           Quote(feature.key),
+                           feature.kind == FeatureKind::kVarLen ? "sparse" : "ragged", rank)
+        .With("feature", feature.key);
+  }
+  return OkStatus();
+}
+
+Result<Ref<const ElementSpec>> ExampleParser::OutputSpec(const PartialShape& outer) const {
+  if (!is_fixed() && !outer.has_rank()) return Ref<const ElementSpec>();
+  if (outer.has_rank()) TUTTI_RETURN_IF_ERROR(CheckRank(outer.rank()));
+  std::vector<std::string> keys;
+  TreeSpec::Children children;
+  std::vector<LeafSpec> leaves;
+  for (const ExampleFeature& feature : features_) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> part, SpecOfFeature(feature, outer));
+    keys.push_back(feature.key);
+    children.push_back(part->tree_ref());
+    leaves.insert(leaves.end(), part->leaves().begin(), part->leaves().end());
+  }
+  TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> tree,
+                         TreeSpec::Dict(std::move(keys), std::move(children)));
+  return ElementSpec::Create(std::move(tree), std::move(leaves));
 }
 
 }  // namespace tutti

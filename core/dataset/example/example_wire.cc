@@ -49,6 +49,14 @@ bool WireReader::ReadVarints(int64_t* values, size_t capacity, size_t* count) {
   return true;
 }
 
+size_t WireReader::CountVarints() const {
+  size_t n = 0;
+  for (const char* byte = position_; byte != end_; ++byte) {
+    n += static_cast<unsigned char>(*byte) < 0x80 ? 1 : 0;
+  }
+  return n;
+}
+
 bool WireReader::Skip(const WireTag& tag) {
   uint64_t varint = 0;
   std::string_view part;

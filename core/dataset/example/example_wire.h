@@ -97,6 +97,9 @@ class WireReader {
   // there were. False when the next one is malformed; the ones before it are read.
   bool ReadVarints(int64_t* values, size_t capacity, size_t* count);
 
+  // How many varints ReadVarints would find in the rest, if they are well-formed.
+  size_t CountVarints() const;
+
   // Passes over the value behind `tag`.
   bool Skip(const WireTag& tag);
 

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::string_view kKind = "parse_example";
 constexpr int64_t kFormatVersion = 1;
+// Of one with features that are not of a fixed number of values.
+constexpr int64_t kVariableVersion = 2;
 
 class ParseExample final : public Function {
  public:
@@ -28,7 +30,10 @@ class ParseExample final : public Function {
     return OkStatus();
   }
 
-  Granularity granularity() const override { return Granularity::kEither; }
+  // Rows of a slab have as many values each.
+  Granularity granularity() const override {
+    return parser_->is_fixed() ? Granularity::kEither : Granularity::kRow;
+  }
   bool calls_host() const override { return false; }
 
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec* input) const override {
@@ -44,22 +49,19 @@ class ParseExample final : public Function {
       }
       outer = input->leaf(0).shape;
     }
-    std::vector<LeafSpec> leaves;
-    for (const ExampleFeature& feature : parser_->features()) {
-      leaves.push_back(LeafSpec::OfTensor(feature.dtype, outer.Concatenate(feature.shape)));
-    }
-    return ElementSpec::Create(parser_->tree(), std::move(leaves));
+    return parser_->OutputSpec(outer);
   }
 
   Result<FunctionDefinition> Define() const override {
     StateWriter writer;
     writer.Section(kKind);
-    writer.Int(kFormatVersion);
+    writer.Int(parser_->is_fixed() ? kFormatVersion : kVariableVersion);
     writer.Int(static_cast<int64_t>(parser_->features().size()));
     for (const ExampleFeature& feature : parser_->features()) {
       writer.Bytes(feature.key);
       writer.Int(static_cast<int64_t>(feature.dtype));
       writer.Ints(feature.shape.dims());
+      if (!parser_->is_fixed()) writer.Int(static_cast<int64_t>(feature.kind));
       writer.Int(feature.default_value != nullptr);
       if (feature.default_value != nullptr) WriteDefault(*feature.default_value, &writer);
     }
@@ -92,18 +94,22 @@ Result<Ref<Tensor>> ReadDefault(DType dtype, const Shape& shape, StateReader* re
   return Tensor::FromStrings(shape, views);
 }
 
-Result<ExampleFeature> ReadFeature(StateReader* reader) {
+Result<ExampleFeature> ReadFeature(int64_t version, StateReader* reader) {
   ExampleFeature feature;
   feature.key = std::string(reader->Bytes());
   feature.dtype = static_cast<DType>(reader->IntIn(0, INT32_MAX));
   const std::vector<int64_t> dims = reader->Ints();
+  if (version == kVariableVersion) feature.kind = static_cast<FeatureKind>(reader->IntIn(0, 3));
   const bool has_default = reader->IntIn(0, 1) != 0;
   if (reader->ok() && !IsValid(feature.dtype)) reader->Fail("there is no such dtype");
   TUTTI_RETURN_IF_ERROR(reader->status());
   TUTTI_ASSIGN_OR_RETURN(feature.shape, Shape::Create(dims.data(), dims.size()));
   if (has_default) {
     TUTTI_ASSIGN_OR_RETURN(feature.default_value,
-                           ReadDefault(feature.dtype, feature.shape, reader));
+                           ReadDefault(feature.dtype,
+                                       feature.kind == FeatureKind::kFixed ? feature.shape
+                                                                           : Shape(),
+                                       reader));
   }
   return feature;
 }
@@ -120,17 +126,17 @@ Result<std::vector<ExampleFeature>> ReadParseExampleFeatures(std::string_view pa
   StateReader reader(payload);
   reader.Section(kKind);
   const int64_t version = reader.Int();
-  if (reader.ok() && version != kFormatVersion) {
+  if (reader.ok() && version != kFormatVersion && version != kVariableVersion) {
     return InvalidArgument(
                "deserialize: this definition has parse_example in version {}, and version {} is "
                "known here; read it with the release that wrote it",
-               version, kFormatVersion)
+               version, kVariableVersion)
         .With("version", version);
   }
   const int64_t count = reader.IntIn(1, INT64_MAX);
   std::vector<ExampleFeature> features;
   for (int64_t i = 0; i < count && reader.ok(); ++i) {
-    TUTTI_ASSIGN_OR_RETURN(ExampleFeature feature, ReadFeature(&reader));
+    TUTTI_ASSIGN_OR_RETURN(ExampleFeature feature, ReadFeature(version, &reader));
     features.push_back(std::move(feature));
   }
   if (reader.ok() && !reader.at_end()) reader.Fail("there are bytes behind its end");

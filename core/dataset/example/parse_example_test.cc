@@ -156,12 +156,12 @@ TEST_F(ParseExample, RefusesAnotherVersionOfItsDefinition) {
   now.Int(1);
   ASSERT_EQ(definition.substr(0, now.bytes().size()), now.bytes());
   StateWriter later;
-  later.Int(2);
+  later.Int(3);
   definition.replace(head, later.bytes().size(), later.bytes());
   const Status refused = ReadParseExample(definition).status();
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.message(),
-            "deserialize: this definition has parse_example in version 2, and version 1 is known "
+            "deserialize: this definition has parse_example in version 3, and version 2 is known "
             "here; read it with the release that wrote it");
 }
 

@@ -239,6 +239,10 @@ Result<Ref<Function>> MakeParseSequenceExample(std::vector<ExampleFeature> conte
     Result<std::unique_ptr<const ExampleParser>> made =
         ExampleParser::Create(std::move(*features[i]));
     if (!made.ok()) return made.status().WithPrefix(kSequenceKind);
+    if (!(*made)->is_fixed()) {
+      return InvalidArgument("parse_sequence_example: a feature has any number of values; expected "
+                             "features of a fixed number, in each step of a list");
+    }
     halves[i] = std::move(made).value();
   }
   return Ref<Function>(

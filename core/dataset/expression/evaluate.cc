@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/dataset/expression/steps.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/concat.h"
 #include "core/tensor/float_mode.h"
 
 namespace tutti {
@@ -72,9 +73,63 @@ class ExpressionRun {
       }
     }
     Ref<Value> result;
-    TUTTI_RETURN_IF_ERROR(node.function->Call(context_, *Value::OfTensor(ValueOf(input)), &result));
+    if (node.function->granularity() == Granularity::kRow) {
+      TUTTI_ASSIGN_OR_RETURN(result, CallRows(*node.function, *ValueOf(input)));
+    } else {
+      TUTTI_RETURN_IF_ERROR(
+          node.function->Call(context_, *Value::OfTensor(ValueOf(input)), &result));
+    }
     calls_.push_back({node.function.get(), input, result});
     return result->leaf(static_cast<size_t>(node.leaf)).tensor().Contiguous();
+  }
+
+  // A function of one row alone: rows with leaves of one shape together; one with others begins
+  // the next run.
+  Result<Ref<Value>> CallRows(Function& function, const Tensor& argument) {
+    if (argument.dim(0) == 0) return NoRows(function, argument);
+    std::vector<Ref<Value>> rows;
+    for (int64_t row = 0; row < argument.dim(0); ++row) {
+      Ref<Value> made;
+      Status status = function.Call(context_, *Value::OfTensor(argument.Row(row)), &made);
+      if (!status.ok()) return std::move(status).With("row", row);
+      for (size_t i = 0; i < made->num_leaves(); ++i) {
+        if (row == 0 || made->leaf(i).tensor().shape() == rows[0]->leaf(i).tensor().shape()) {
+          continue;
+        }
+        return InvalidArgument("{}: a row with {} stands beside one with {}", function.name(),
+                               made->leaf(i).tensor().SpecString(),
+                               rows[0]->leaf(i).tensor().SpecString())
+            .With("row", row);
+      }
+      rows.push_back(std::move(made));
+    }
+    std::vector<Leaf> leaves;
+    for (size_t i = 0; i < rows[0]->num_leaves(); ++i) {
+      std::vector<Ref<Tensor>> kept;
+      std::vector<const Tensor*> parts;
+      for (const Ref<Value>& row : rows) {
+        kept.push_back(row->leaf(i).tensor().ExpandFront());
+        parts.push_back(kept.back().get());
+      }
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> stacked, Concat(parts, 0, options_));
+      leaves.push_back(Leaf::OfTensor(std::move(stacked)));
+    }
+    return Value::FromLeaves(rows[0]->spec_ref(), std::move(leaves));
+  }
+
+  static Result<Ref<Value>> NoRows(const Function& function, const Tensor& argument) {
+    const Ref<const ElementSpec> row =
+        ElementSpec::OfTensor(argument.dtype(), PartialShape(argument.shape().RowShape()));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> spec, function.OutputSpec(row.get()));
+    std::vector<Leaf> leaves;
+    for (const LeafSpec& leaf : spec->leaves()) {
+      std::vector<int64_t> dims = {0};
+      for (const int64_t dim : leaf.shape.dims()) dims.push_back(std::max<int64_t>(dim, 0));
+      TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
+      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> none, Tensor::Create(leaf.dtype, shape));
+      leaves.push_back(Leaf::OfTensor(std::move(none)));
+    }
+    return Value::FromLeaves(spec->tree_ref(), std::move(leaves));
   }
 
   // The region's shape for these rows.

@@ -16,6 +16,7 @@ using Kind = OperationKind;
 // Whether a weak number is what it was after it became a `dtype`.
 bool Holds(DType dtype, const Tensor& number) {
   if (number.dtype() == DType::kBool) return dtype == DType::kBool;
+  if (IsComplex(number.dtype())) return IsComplex(dtype);
   if (IsFloating(number.dtype())) return IsFloating(dtype) || IsComplex(dtype);
   if (!IsInteger(dtype)) return IsNumeric(dtype);
   const bool is_unsigned = number.dtype() == DType::kUint64;
@@ -30,6 +31,7 @@ bool Holds(DType dtype, const Tensor& number) {
 // A number without a tensor beside it is what the host's numbers are in a tensor.
 DType DefaultOf(const Tensor& number) {
   if (number.dtype() == DType::kBool) return DType::kBool;
+  if (IsComplex(number.dtype())) return DType::kComplex64;
   if (IsFloating(number.dtype())) return DType::kFloat32;
   return Holds(DType::kInt32, number) ? DType::kInt32 : number.dtype();
 }
@@ -221,13 +223,13 @@ Result<int64_t> Expression::Constant(Ref<Tensor> value, bool weak) {
   TUTTI_ASSIGN_OR_RETURN(node.constant, value->Contiguous());
   node.weak = weak;
   if (weak) {
-    if (value->rank() != 0 || (value->dtype() != DType::kBool && IsComplex(value->dtype())) ||
-        value->dtype() == DType::kBytes) {
-      return InvalidArgument("expression: a number that adapts is one real number, not {}",
+    if (value->rank() != 0 || value->dtype() == DType::kBytes) {
+      return InvalidArgument("expression: a number that adapts is one number, not {}",
                              value->SpecString());
     }
     // In the widest form of its kind, from which it becomes what it meets.
     const DType widest = value->dtype() == DType::kBool ? DType::kBool
+                         : IsComplex(value->dtype())    ? DType::kComplex128
                          : IsFloating(value->dtype())   ? DType::kFloat64
                          : value->dtype() == DType::kUint64 ? DType::kUint64
                                                             : DType::kInt64;
@@ -271,7 +273,9 @@ Status Expression::Agree(const Operation& operation, std::span<int32_t> inputs) 
   DType dtype = first != nullptr ? first->dtype : at(inputs[0]).dtype;
   if (first == nullptr) {
     for (const int32_t input : inputs) {
-      if (IsFloating(at(input).dtype) || at(input).dtype == DType::kInt64) dtype = at(input).dtype;
+      if (IsComplex(dtype)) break;
+      const DType own = at(input).dtype;
+      if (IsFloating(own) || IsComplex(own) || own == DType::kInt64) dtype = own;
     }
   }
   for (int32_t& input : inputs) {
@@ -312,10 +316,19 @@ Result<int64_t> Expression::Apply(std::string_view name, std::span<const int64_t
     node.inputs.push_back(static_cast<int32_t>(input));
   }
   const bool conditional = node.op == ExpressionOp::kWhere;
-  const bool alone = node.op == ExpressionOp::kTake;  // table and places
+  // table and places; seed and bounds; texts, and where in them
+  const bool alone = node.op == ExpressionOp::kTake || node.op == ExpressionOp::kRandomIntegers ||
+                     node.op == ExpressionOp::kSubstr;
   if (alone || conditional) {
     TUTTI_RETURN_IF_ERROR(Agree(*operation, std::span(node.inputs).first(1)));
-    TUTTI_RETURN_IF_ERROR(Agree(*operation, std::span(node.inputs).subspan(1)));
+    std::span<int32_t> others = std::span(node.inputs).subspan(1);
+    if (node.op == ExpressionOp::kRandomIntegers && IsValid(node.attributes.dtype)) {
+      for (int32_t& bound : others) {
+        if (!nodes_[static_cast<size_t>(bound)].weak) continue;
+        TUTTI_ASSIGN_OR_RETURN(bound, Adapt(bound, node.attributes.dtype, *operation));
+      }
+    }
+    TUTTI_RETURN_IF_ERROR(Agree(*operation, others));
   } else {
     TUTTI_RETURN_IF_ERROR(Agree(*operation, node.inputs));
   }

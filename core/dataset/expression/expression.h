@@ -15,7 +15,8 @@
 //   divide is for floats alone. A zero divisor of an integer, and a negative exponent of one, is
 //   INVALID_ARGUMENT for its row.
 // - float16 and bfloat16 are computed in float32 and rounded after each operation. Complex numbers
-//   and byte strings are moved, compared (bytes) and cast (complex), and not computed with.
+//   have no order, and meet numbers of the host's, but no real tensor: `complex` makes them of two.
+// - What is drawn at random depends on its seed alone (core/tensor/stateless_random.h).
 // - Shapes broadcast. A row never depends on another one, nor on how many are computed at once.
 // - Reductions keep the dtype, and fold in the order of the index.
 //
@@ -50,11 +51,14 @@ namespace tutti {
 struct ExpressionAttributes {
   // reshape: dims, one may be -1; transpose: the order of axes; slice: start, stop and step of each
   // of the first axes, kMissing for what is left out; index: axis and place; expand_dims, stack,
-  // concatenate, take: the axis; reductions: the axes, none for all; one_hot: the depth.
+  // concatenate, take: the axis; reductions, reduce_join: the axes, none for all; one_hot: the
+  // depth; string_split: at how many places at most, and into how many parts; stateless_random_*:
+  // the dims.
   std::vector<int64_t> numbers;
-  DType dtype = DType::kInvalid;  // cast, one_hot, to_number, decode_raw
+  DType dtype = DType::kInvalid;  // cast, one_hot, to_number, decode_raw, stateless_random_*
   bool keep_dims = false;         // reductions
-  std::string text;               // join_strings: the separator
+  // join_strings, reduce_join, string_split: the separator; string_length, substr: the unit.
+  std::string text;
 
   static constexpr int64_t kMissing = INT64_MIN;
   bool operator==(const ExpressionAttributes&) const = default;

@@ -14,6 +14,7 @@
 #include "core/dataset/expression/evaluate.h"
 #include "core/function/function_registry.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/composite.h"
 
 namespace tutti {
 namespace {
@@ -106,10 +107,13 @@ class ExpressionFunction final : public CapturingFunction {
       made.push_back(Leaf::OfTensor(is_row ? result->Row(0) : result));
     }
     TUTTI_ASSIGN_OR_RETURN(*out, Value::FromLeaves(output_->tree_ref(), std::move(made)));
-    return OkStatus();
+    return is_row ? CheckComposites(**out, output_->tree(), 0) : OkStatus();
   }
 
-  Granularity granularity() const override { return Granularity::kEither; }
+  // A sparse or ragged tensor of a row is none of a slab.
+  Granularity granularity() const override {
+    return output_->tree().has_composites() ? Granularity::kRow : Granularity::kEither;
+  }
   bool calls_host() const override { return false; }
 
   Result<Ref<const ElementSpec>> OutputSpec(const ElementSpec* input) const override {
@@ -136,6 +140,20 @@ class ExpressionFunction final : public CapturingFunction {
   }
 
  private:
+  // That the nodes of which sparse and ragged tensors are made fit each other.
+  static Status CheckComposites(const Value& made, const TreeSpec& node, size_t first_leaf) {
+    if (!node.has_composites()) return OkStatus();
+    if (CompositeOf(node) != Composite::kNone) {
+      Status status = CheckComposite(*made.Part({&node, first_leaf}));
+      return status.ok() ? OkStatus() : std::move(status).WithPrefix("expression");
+    }
+    for (size_t i = 0; i < node.num_children(); ++i) {
+      TUTTI_RETURN_IF_ERROR(
+          CheckComposites(made, node.child(i), first_leaf + node.first_leaf(i)));
+    }
+    return OkStatus();
+  }
+
   Status Misfit(size_t i, const Leaf& leaf) const {
     return InvalidArgument("expression: component {} was to be {}, and is {}",
                            ParameterText(*input_, static_cast<int64_t>(i)),
@@ -330,10 +348,6 @@ Result<Ref<Function>> MakeExpressionFunction(const Expression& expression,
     return InvalidArgument("expression: expected a node for each leaf of {}, got {} nodes",
                            structure->ToString(), results.size());
   }
-  if (structure->has_composites()) {
-    return InvalidArgument("expression: the result {} has a sparse or a ragged tensor, which no "
-                           "expression makes", structure->ToString());
-  }
   const std::vector<ExpressionNode> nodes = expression.nodes();
   std::vector<int32_t> outputs;
   std::vector<LeafSpec> leaves;
@@ -351,6 +365,9 @@ Result<Ref<Function>> MakeExpressionFunction(const Expression& expression,
     TUTTI_ASSIGN_OR_RETURN(node.constant, Cast(*node.constant, node.dtype));
     node.weak = false;
   }
+  // Their parts are nodes.
+  Status parts = CompleteComposites(*structure, leaves);
+  if (!parts.ok()) return std::move(parts).WithPrefix("expression: the result");
   TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> output,
                          ElementSpec::Create(std::move(structure), std::move(leaves)));
   return Ref<Function>(MakeRef<ExpressionFunction>(

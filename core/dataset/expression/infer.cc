@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/dataset/expression/expression.h"
+#include "core/tensor/stateless_random.h"
 
 namespace tutti {
 namespace {
@@ -27,10 +28,13 @@ class Inference {
       case Kind::kLeaf: break;
       case Kind::kArithmetic:
       case Kind::kUnary:
-        TUTTI_RETURN_IF_ERROR(Takes(IsInteger(dtype) || IsFloating(dtype), "real numbers"));
+        TUTTI_RETURN_IF_ERROR(IsOfComplex() ? Takes(IsNumeric(dtype), "numbers")
+                                            : Takes(IsReal(dtype), "real numbers"));
+        if (node_.op == Op::kAbsolute && IsComplex(dtype)) return Elementwise(PartOf(dtype));
         return Elementwise(dtype);
       case Kind::kDivision:
-        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats (cast integers first)"));
+        TUTTI_RETURN_IF_ERROR(
+            Takes(IsFloating(dtype) || IsComplex(dtype), "floats (cast integers first)"));
         return Elementwise(dtype);
       case Kind::kBits:
       case Kind::kBitUnary:
@@ -41,17 +45,27 @@ class Inference {
         TUTTI_RETURN_IF_ERROR(Takes(IsInteger(dtype), "integers"));
         return Elementwise(dtype);
       case Kind::kComparison:
-        TUTTI_RETURN_IF_ERROR(Takes(!IsComplex(dtype), "real numbers, booleans or bytes"));
+        TUTTI_RETURN_IF_ERROR(Takes(
+            !IsComplex(dtype) || node_.op == Op::kEqual || node_.op == Op::kNotEqual,
+            "real numbers, booleans or bytes (complex numbers have no order)"));
         return Elementwise(DType::kBool);
       case Kind::kLogic:
         TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBool, "booleans"));
         return Elementwise(DType::kBool);
       case Kind::kFloatUnary:
-        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats (cast integers first)"));
+        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype) || (IsComplex(dtype) && IsOfComplex()),
+                                    "floats (cast integers first)"));
         return Elementwise(dtype);
       case Kind::kFloatTest:
-        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats"));
+        TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype) || IsComplex(dtype), "floats"));
         return Elementwise(DType::kBool);
+      case Kind::kComplexPair:
+        TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kFloat32 || dtype == DType::kFloat64,
+                                    "two of float32 or of float64"));
+        return Elementwise(dtype == DType::kFloat32 ? DType::kComplex64 : DType::kComplex128);
+      case Kind::kComplexPart:
+        TUTTI_RETURN_IF_ERROR(Takes(IsComplex(dtype), "complex numbers"));
+        return Elementwise(node_.op == Op::kConjugate ? dtype : PartOf(dtype));
       case Kind::kWhere:
         TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBool, "a boolean condition"));
         return Elementwise(In(1).dtype);
@@ -64,11 +78,40 @@ class Inference {
       case Kind::kMove: return Move();
       case Kind::kReduction: return Reduction();
       case Kind::kString: return String();
+      case Kind::kRandom: return Random();
     }
     return OkStatus();
   }
 
  private:
+  static bool IsReal(DType dtype) { return IsInteger(dtype) || IsFloating(dtype); }
+  static DType PartOf(DType dtype) {
+    return dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
+  }
+  // Whether the operation is one of complex numbers, too.
+  bool IsOfComplex() const {
+    switch (node_.op) {
+      case Op::kAdd:
+      case Op::kSubtract:
+      case Op::kMultiply:
+      case Op::kPower:
+      case Op::kNegative:
+      case Op::kAbsolute:
+      case Op::kSquare:
+      case Op::kSqrt:
+      case Op::kExp:
+      case Op::kLog:
+      case Op::kSin:
+      case Op::kCos:
+      case Op::kTan:
+      case Op::kTanh:
+      case Op::kSum:
+      case Op::kProd:
+      case Op::kMean: return true;
+      default: return false;
+    }
+  }
+
   const ExpressionNode& In(size_t i) const {
     return nodes_[static_cast<size_t>(node_.inputs[i])];
   }
@@ -294,12 +337,19 @@ class Inference {
     if (is_logic) {
       TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBool, "booleans"));
     } else if (node_.op == Op::kMean) {
-      TUTTI_RETURN_IF_ERROR(Takes(IsFloating(dtype), "floats (cast integers first)"));
+      TUTTI_RETURN_IF_ERROR(
+          Takes(IsFloating(dtype) || IsComplex(dtype), "floats (cast integers first)"));
+    } else if (IsOfComplex()) {
+      TUTTI_RETURN_IF_ERROR(Takes(IsNumeric(dtype), "numbers (cast booleans first)"));
     } else {
-      TUTTI_RETURN_IF_ERROR(Takes(IsInteger(dtype) || IsFloating(dtype),
-                                  "real numbers (cast booleans first)"));
+      TUTTI_RETURN_IF_ERROR(Takes(IsReal(dtype), "real numbers (cast booleans first)"));
     }
     node_.dtype = is_place ? DType::kInt64 : dtype;
+    return FoldedShape();
+  }
+
+  // Without the axes that are folded, all where none are named.
+  Status FoldedShape() {
     const PartialShape& shape = In(0).shape;
     std::vector<int64_t>& axes = node_.attributes.numbers;
     std::vector<bool> folded(shape.rank(), axes.empty());
@@ -320,6 +370,14 @@ class Inference {
     return OkStatus();
   }
 
+  // "" and BYTE: bytes; UTF8_CHAR: the characters of UTF-8.
+  Status NeedsUnit() const {
+    const std::string& unit = node_.attributes.text;
+    if (unit.empty() || unit == "BYTE" || unit == "UTF8_CHAR") return OkStatus();
+    return InvalidArgument("{}: the unit is '{}'; expected BYTE or UTF8_CHAR", operation_.name,
+                           unit);
+  }
+
   Status String() {
     const DType dtype = In(0).dtype;
     node_.shape = In(0).shape;
@@ -328,14 +386,44 @@ class Inference {
       return OkStatus();
     }
     TUTTI_RETURN_IF_ERROR(Takes(dtype == DType::kBytes, "bytes"));
-    if (node_.op == Op::kJoinStrings) return Elementwise(DType::kBytes);
-    if (node_.op == Op::kStringLength) {
-      node_.dtype = DType::kInt32;
-      return OkStatus();
+    node_.dtype = DType::kBytes;
+    switch (node_.op) {
+      case Op::kJoinStrings: return Elementwise(DType::kBytes);
+      case Op::kStringLength:
+        TUTTI_RETURN_IF_ERROR(NeedsUnit());
+        node_.dtype = DType::kInt32;
+        return OkStatus();
+      case Op::kStringLower:
+      case Op::kStringUpper:
+      case Op::kStringStrip: return OkStatus();
+      case Op::kSubstr: {
+        TUTTI_RETURN_IF_ERROR(NeedsUnit());
+        for (size_t i = 1; i < 3; ++i) {
+          if (IsInteger(In(i).dtype)) continue;
+          return InvalidArgument("substr: expected integers as position and length, got {}",
+                                 DTypeName(In(i).dtype));
+        }
+        return Elementwise(DType::kBytes);
+      }
+      case Op::kStringSplit: return Split();
+      case Op::kStringSplitRowSplits: {
+        TUTTI_RETURN_IF_ERROR(Split());
+        if (In(0).shape.rank() != 1 || node_.attributes.numbers[1] > 0) {
+          return InvalidArgument("string_split_row_splits: expected a vector of texts, to be split "
+                                 "into as many parts as there are, got bytes{}",
+                                 In(0).shape.ToString());
+        }
+        node_.dtype = DType::kInt64;
+        const int64_t texts = In(0).shape.dim(0);
+        node_.shape = PartialShape({texts == kUnknown ? kUnknown : texts + 1});
+        return OkStatus();
+      }
+      case Op::kReduceJoin: return FoldedShape();
+      default: break;
     }
     TUTTI_RETURN_IF_ERROR(NeedsDtype());
     node_.dtype = node_.attributes.dtype;
-    const bool real = IsInteger(node_.dtype) || IsFloating(node_.dtype);
+    const bool real = IsReal(node_.dtype);
     if (node_.op == Op::kToNumber && !real) {
       return InvalidArgument("to_number: expected a dtype of real numbers, got {}",
                              DTypeName(node_.dtype));
@@ -346,6 +434,69 @@ class Inference {
       }
       node_.shape = node_.shape.Concatenate(PartialShape({kUnknown}));
     }
+    return OkStatus();
+  }
+
+  // At how many places at most, and into how many parts; -1 and 0: as many as there are.
+  Status Split() {
+    std::vector<int64_t>& numbers = node_.attributes.numbers;
+    if (numbers.size() > 2) {
+      return InvalidArgument("{}: expected at how many places at most, and into how many parts, "
+                             "got {} numbers",
+                             operation_.name, numbers.size());
+    }
+    if (numbers.empty()) numbers.push_back(-1);
+    if (numbers.size() == 1) numbers.push_back(0);
+    if (numbers[0] < -1 || numbers[1] < 0) {
+      return InvalidArgument("{}: expected a number of places of 0 or more, or -1, and a number of "
+                             "parts of 1 or more, or 0, got {}",
+                             operation_.name, DimsToString(numbers));
+    }
+    if (numbers[1] > 0) {
+      node_.shape = In(0).shape.Concatenate(PartialShape({numbers[1]}));
+      return OkStatus();
+    }
+    if (In(0).shape.rank() > 1) {
+      return InvalidArgument("{}: the parts of bytes{} have no shape; say into how many parts",
+                             operation_.name, In(0).shape.ToString());
+    }
+    node_.shape = PartialShape({kUnknown});
+    return OkStatus();
+  }
+
+  Status Random() {
+    const std::string_view name = operation_.name;
+    if (!IsInteger(In(0).dtype) || In(0).shape.rank() != 1 ||
+        (In(0).shape.dim(0) != 2 && In(0).shape.dim(0) != kUnknown)) {
+      return InvalidArgument("{}: expected a seed of two integers, got {}{}", name,
+                             DTypeName(In(0).dtype), In(0).shape.ToString());
+    }
+    const bool floats = node_.op == Op::kRandomUniform || node_.op == Op::kRandomNormal;
+    DType& dtype = node_.attributes.dtype;
+    if (node_.op == Op::kRandomIntegers) {
+      if (dtype != DType::kInvalid && dtype != In(1).dtype) {
+        return InvalidArgument("{}: the bounds are {}, and {} was asked for", name,
+                               DTypeName(In(1).dtype), DTypeName(dtype));
+      }
+      for (size_t i = 1; i < 3; ++i) {
+        if (In(i).shape.rank() == 0) continue;
+        return InvalidArgument("{}: a bound is one number, not {}{}", name,
+                               DTypeName(In(i).dtype), In(i).shape.ToString());
+      }
+      dtype = In(1).dtype;
+    } else if (dtype == DType::kInvalid) {
+      dtype = floats ? DType::kFloat32 : DType::kInt32;
+    }
+    if (!IsValid(dtype) || (floats ? !HasRandomFloats(dtype) : !HasRandomIntegers(dtype))) {
+      return InvalidArgument("{}: expected {}, got {}", name,
+                             floats ? "a floating dtype" : "int32, int64, uint32 or uint64",
+                             IsValid(dtype) ? std::string(DTypeName(dtype))
+                                            : std::to_string(static_cast<int32_t>(dtype)));
+    }
+    node_.dtype = dtype;
+    const std::vector<int64_t>& dims = node_.attributes.numbers;
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
+    node_.shape = PartialShape(shape);
     return OkStatus();
   }
 

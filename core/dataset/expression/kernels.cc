@@ -447,6 +447,7 @@ ElementKernel ChooseKernel(DType dtype) {
 
 ElementKernel FindElementKernel(ExpressionOp op, DType dtype) {
   if (op == ExpressionOp::kWhere) return ChooseKernel(dtype);
+  if (op == ExpressionOp::kComplex) return FindComplexKernel(op, dtype);
   switch (dtype) {
     case DType::kBool: return BoolKernel(op);
     case DType::kInt8: return NumberKernel<int8_t>(op);
@@ -460,7 +461,7 @@ ElementKernel FindElementKernel(ExpressionOp op, DType dtype) {
     case DType::kFloat32: return NumberKernel<float>(op);
     case DType::kFloat64: return NumberKernel<double>(op);
     case DType::kBytes: return BytesKernel(op);
-    default: return nullptr;
+    default: return FindComplexKernel(op, dtype);
   }
 }
 

@@ -17,6 +17,8 @@ using ElementKernel = int64_t (*)(const void* a, const void* b, const void* c, v
 // For operands of `dtype`, which for kWhere is that of what is chosen from. Null where there is
 // none: 16-bit floats, which are computed as float32, and what InferNode refuses.
 ElementKernel FindElementKernel(ExpressionOp op, DType dtype);
+// Of complex operands, and of the two floats that become one: FindElementKernel asks it.
+ElementKernel FindComplexKernel(ExpressionOp op, DType dtype);
 // The same for a `b` that is one positive number, over and over, where that is cheaper: of
 // floor_divide and remainder of int64 and int32. Null for others.
 ElementKernel FindByNumberKernel(ExpressionOp op, DType dtype);

@@ -84,6 +84,22 @@ enum class ExpressionOp : uint8_t {
   kStringLength,
   kToNumber,
   kDecodeRaw,
+  kStringLower,
+  kStringUpper,
+  kStringStrip,
+  kSubstr,
+  kStringSplit,
+  kStringSplitRowSplits,
+  kReduceJoin,
+  kComplex,
+  kReal,
+  kImag,
+  kAngle,
+  kConjugate,
+  kRandomUniform,
+  kRandomNormal,
+  kRandomBits,
+  kRandomIntegers,
   kCall,
 };
 
@@ -101,10 +117,13 @@ enum class OperationKind : uint8_t {
   kFloatUnary,   // a float
   kFloatTest,    // a float, to a boolean
   kWhere,
+  kComplexPair,  // two floats, to a complex number
+  kComplexPart,  // a complex number, to a float or another one
   kCast,
   kMove,         // elements to other places
   kReduction,
   kString,
+  kRandom,       // of a seed, and of bounds
 };
 
 struct Operation {

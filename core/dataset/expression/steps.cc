@@ -9,6 +9,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/dataset/expression/random_steps.h"
+#include "core/dataset/expression/text_steps.h"
 #include "core/tensor/as_string.h"
 #include "core/tensor/cast.h"
 #include "core/tensor/concat.h"
@@ -54,9 +56,20 @@ class Step {
       case Op::kCast: return In(0);  // of bytes to bytes
       case Op::kJoinStrings: return JoinTexts();
       case Op::kAsString: return AsString(*In(0));
-      case Op::kStringLength: return StringLength();
       case Op::kToNumber: return ToNumber();
       case Op::kDecodeRaw: return DecodeRaw();
+      case Op::kStringLength:
+      case Op::kStringLower:
+      case Op::kStringUpper:
+      case Op::kStringStrip:
+      case Op::kSubstr:
+      case Op::kStringSplit:
+      case Op::kStringSplitRowSplits:
+      case Op::kReduceJoin: return EvaluateTextStep(node_, inputs_, rows_, options_);
+      case Op::kRandomUniform:
+      case Op::kRandomNormal:
+      case Op::kRandomBits:
+      case Op::kRandomIntegers: return EvaluateRandomStep(node_, inputs_, rows_, options_);
       default: return Reduce();
     }
   }
@@ -289,15 +302,6 @@ class Step {
       whole.push_back(std::move(tensor));
     }
     return JoinStrings(tensors, node_.attributes.text);
-  }
-
-  Result<Ref<Tensor>> StringLength() {
-    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
-                           Tensor::Create(DType::kInt32, In(0)->shape(), options_));
-    const std::span<int32_t> lengths = result->mutable_span<int32_t>();
-    const std::span<const BytesView> texts = In(0)->span<BytesView>();
-    for (size_t i = 0; i < texts.size(); ++i) lengths[i] = static_cast<int32_t>(texts[i].size);
-    return result;
   }
 
   template <class T>

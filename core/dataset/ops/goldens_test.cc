@@ -222,6 +222,50 @@ class GoldenPipelines : public DatasetTest {
     const Ref<const TreeSpec> leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
     return MakeExpressionFunction(*trace, TreeSpec::Tuple({leaf, leaf}), {{sums, large}}).value();
   }
+  // Of x: draws of the seed (x, 7), its text cut and split, and a complex number's size.
+  static Ref<Function> MoreNodes() {
+    const Ref<Expression> trace =
+        Expression::Create(ElementSpec::OfTensor(DType::kInt64, Shape())).value();
+    const auto number = [&](int64_t value) {
+      return trace->Constant(Tensor::Scalar(value), true).value();
+    };
+    const auto apply = [&](std::string_view name, std::vector<int64_t> inputs,
+                           std::vector<int64_t> numbers = {}, DType dtype = DType::kInvalid,
+                           std::string text = "") {
+      ExpressionAttributes attributes;
+      attributes.numbers = std::move(numbers);
+      attributes.dtype = dtype;
+      attributes.text = std::move(text);
+      return trace->Apply(name, inputs, std::move(attributes)).value();
+    };
+    const int64_t x = trace->Parameter(0).value();
+    const int64_t seed = apply("stack", {x, number(7)});
+    const int64_t drawn = apply("stateless_random_integers", {seed, number(0), number(9)}, {2});
+    const int64_t uniform = apply("stateless_random_uniform", {seed}, {2}, DType::kFloat64);
+    const int64_t words = trace->Constant(Texts({"Ab,c d"}, Shape({1}))->AsTensor(), false).value();
+    const int64_t parts = apply("string_split", {words}, {-1, 2}, DType::kInvalid, ",");
+    const int64_t text = apply("reduce_join", {apply("string_upper", {parts})}, {}, DType::kInvalid,
+                               "+");
+    const int64_t cut = apply("substr", {text, apply("negative", {x}), number(2)});
+    const int64_t real = apply("cast", {x}, {}, DType::kFloat64);
+    const int64_t size = apply("absolute", {apply("complex", {real, real})});
+    const Ref<const TreeSpec> leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+    return MakeExpressionFunction(*trace, TreeSpec::Tuple({leaf, leaf, leaf, leaf}),
+                                  {{drawn, uniform, cut, size}})
+        .value();
+  }
+  // Of no examples: sparse, ragged and padded features.
+  Ref<Dataset> ParsedOfAnyLength() {
+    const Ref<Function> parse =
+        MakeParseExample({{"p", DType::kInt64, Shape({2}), Tensor::Scalar<int64_t>(-1),
+                           FeatureKind::kSequence},
+                          {"r", DType::kFloat32, Shape(), nullptr, FeatureKind::kRagged},
+                          {"v", DType::kBytes, Shape(), nullptr, FeatureKind::kVarLen}})
+            .value();
+    const Ref<Dataset> examples =
+        Ok(Dataset::FromTensorSlices(datasets_, Texts({"", "", "", ""}, Shape({4}))));
+    return Ok(Ok(examples->Batch(2))->Map(parse));
+  }
   Ref<Dataset> Parsed(const std::vector<std::string>& examples = {"", ""}) {
     const Ref<Tensor> none = Tensor::Vector<int64_t>({4, 5});
     const Ref<Function> parse = MakeParseExample({{"x", DType::kInt64, Shape({2}), none}}).value();
@@ -361,10 +405,13 @@ class GoldenPipelines : public DatasetTest {
         {"interleave.expression",
          [this] { return Case{Ok(Range(4)->Interleave(TracedRepeats(datasets_), 2)), 3}; }},
         {"map.expression", [this] { return Case{Ok(Range(6)->Map(TwicePlus())), 2}; }},
+        {"map.expression_of_more_nodes",
+         [this] { return Case{Ok(Range(1, 6)->Map(MoreNodes())), 2}; }},
         {"map.first_element_made_to_learn_the_spec",
          [this] { return Case{Ok(Range(3)->Map(Registered("add_one_later_known"))), 0}; }},
         {"map.parallel",
          [this] { return Case{Ok(Range(6)->Map(Registered("add_one"), Parallel(3))), 2, true}; }},
+        {"map.parse_example_of_any_length", [this] { return Case{ParsedOfAnyLength(), 1}; }},
         {"map.parse_example", [this] { return Case{Parsed(), 1}; }},
         {"on_error",
          [this] { return Case{Ok(Parsed({"", "none", "", ""})->OnError("skip", 2)), 2}; }},

@@ -16,7 +16,8 @@ from tutti.data._dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINA
                                  Iterator, Variant)
 from tutti.data._expression import Expr, expression
 from tutti.data._files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
-from tutti.data._function import (FixedLenFeature, Function, parse_example, register_function,
+from tutti.data._function import (FixedLenFeature, FixedLenSequenceFeature, Function,
+                                  RaggedFeature, VarLenFeature, parse_example, register_function,
                                   registered_function, unregister_function)
 from tutti.data._options import AutoShardPolicy, Options
 from tutti.data._parsers import decode_csv, parse_sequence_example
@@ -25,11 +26,11 @@ from tutti.data import experimental
 
 __all__ = [
     "AUTOTUNE", "AutoShardPolicy", "Dataset", "DatasetSpec", "ExampleWriter", "Expr",
-    "FixedLenFeature",
-    "FixedLengthRecordDataset", "Function", "INFINITE_CARDINALITY", "Iterator", "IteratorSpec",
-    "NoneTensorSpec", "Optional", "OptionalSpec", "Options", "RaggedTensorSpec",
-    "SparseTensorSpec", "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset",
-    "UNKNOWN_CARDINALITY", "Variant", "VariantSpec",
+    "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordDataset", "Function",
+    "INFINITE_CARDINALITY", "Iterator", "IteratorSpec", "NoneTensorSpec", "Optional",
+    "OptionalSpec", "Options", "RaggedFeature", "RaggedTensorSpec", "SparseTensorSpec",
+    "TFRecordDataset", "TFRecordWriter", "TensorSpec", "TextLineDataset", "UNKNOWN_CARDINALITY",
+    "VarLenFeature", "Variant", "VariantSpec",
     "decode_csv", "experimental", "expression", "parse_example", "parse_sequence_example",
     "register_function", "registered_function", "unregister_function",
 ]

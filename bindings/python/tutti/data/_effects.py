@@ -45,10 +45,11 @@ _MAKERS = frozenset(("arange", "array", "asarray", "eye", "finfo", "full", "iinf
                      "ones", "zeros"))
 # Of placeholders, of structures of them, and of what NumPy tells of dtypes.
 _ATTRIBUTES = frozenset((
-    "T", "all", "any", "argmax", "argmin", "as_string", "astype", "call", "clip", "decode_raw",
-    "dtype", "eps", "flatten", "get", "items", "itemsize", "join", "keys", "kind", "max", "mean",
-    "min", "ndim", "one_hot", "prod", "ravel", "reshape", "shape", "size", "string_length", "sum",
-    "take", "tiny", "to_number", "transpose", "type", "values", "_replace",
+    "T", "all", "any", "argmax", "argmin", "as_string", "astype", "call", "clip", "conj",
+    "conjugate", "decode_raw", "dtype", "eps", "flatten", "get", "imag", "items", "itemsize",
+    "join", "keys", "kind", "max", "mean", "min", "ndim", "one_hot", "prod", "ravel", "real",
+    "reshape", "shape", "size", "string_length", "sum", "take", "tiny", "to_number", "transpose",
+    "type", "values", "_replace",
     # Of datasets.
     "batch", "concatenate", "enumerate", "filter", "flat_map", "interleave", "map", "padded_batch",
     "prefetch", "repeat", "skip", "take_while", "unbatch", "window"))

@@ -8,10 +8,11 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from tutti import _dtypes, _native, errors
+from tutti._composites import RaggedTensor, SparseTensor
 from tutti._specs import TensorSpec
 from tutti._tensor import Tensor
 from tutti.data import _effects, _numpy_rules
-from tutti.data._function import Function
+from tutti.data._function import RAGGED, VAR_LEN, Function
 
 _MISSING = -(1 << 63)
 
@@ -93,12 +94,13 @@ class _Trace:
         """The node of an operand: a placeholder's own, a number that adapts, or a tensor."""
         if isinstance(value, Expr):
             return value._node if value._trace is self else self._capture(value, what)
-        weak = type(value) in (bool, int, float)
+        weak = type(value) in (bool, int, float, complex)
         if type(value) is int and not -(1 << 63) <= value < 1 << 64:
             raise errors.InvalidArgumentError(f"{what}: {value} is an integer of no dtype")
         if weak:
             wide = np.uint64 if type(value) is int and value >= 1 << 63 else \
-                {bool: np.bool_, int: np.int64, float: np.float64}[type(value)]
+                {bool: np.bool_, int: np.int64, float: np.float64,
+                 complex: np.complex128}[type(value)]
             value = np.asarray(value, wide)
         node: int = _native.expression_add_constant(self.handle, value, weak)
         return node
@@ -420,6 +422,28 @@ class Expr:
         in sum."""
         return self._fold("argmax", axis, keepdims)
 
+    # ---- complex numbers
+
+    @property
+    def real(self) -> "Expr":
+        """The real part; of real numbers they themselves."""
+        return self._apply("real", [self]) if _kind(self) == "c" else self
+
+    @property
+    def imag(self) -> "Expr":
+        """The imaginary part; of real numbers 0."""
+        if _kind(self) == "c":
+            return self._apply("imag", [self])
+        return ((self != self) & (self == self)).astype(self.dtype)
+
+    def conj(self) -> "Expr":
+        """The conjugate; of real numbers they themselves."""
+        return self._apply("conjugate", [self]) if _kind(self) == "c" else self
+
+    def conjugate(self) -> "Expr":
+        """As conj()."""
+        return self.conj()
+
     # ---- byte strings
 
     def one_hot(self, depth: int, dtype: Any = np.float32) -> "Expr":
@@ -439,9 +463,45 @@ class Expr:
         its row."""
         return self._apply("to_number", [self], dtype=dtype)
 
-    def string_length(self) -> "Expr":
-        """Of byte strings: how many bytes each has, int32."""
-        return self._apply("string_length", [self])
+    def string_length(self, unit: str = "BYTE") -> "Expr":
+        """Of byte strings: how many bytes each has, int32; unit "UTF8_CHAR": characters."""
+        return self._apply("string_length", [self], text=unit)
+
+    def lower(self) -> "Expr":
+        """Of byte strings: with ASCII letters in lower case, as bytes.lower()."""
+        return self._apply("string_lower", [self])
+
+    def upper(self) -> "Expr":
+        """Of byte strings: with ASCII letters in upper case, as bytes.upper()."""
+        return self._apply("string_upper", [self])
+
+    def strip(self) -> "Expr":
+        """Of byte strings: without ASCII blanks at both ends, as bytes.strip()."""
+        return self._apply("string_strip", [self])
+
+    def substr(self, pos: Any, len: Any = -1, unit: str = "BYTE") -> "Expr":
+        """Of byte strings: `len` bytes from `pos` on, which counts from the end where it is
+        negative; a negative len: to the end. unit "UTF8_CHAR": characters. A position outside is an
+        InvalidArgumentError of its row."""
+        return self._apply("substr", [self, pos, len], text=unit)
+
+    def split(self, sep: Any = None, maxsplit: int = -1, parts: int = 0) -> Any:
+        """Of byte strings: the parts between `sep`, or between runs of blanks where it is None, at
+        `maxsplit` places at most (-1: any number). Of one text a vector; of a vector of texts a
+        RaggedTensor; parts: that many, along a new last axis, and another number is an
+        InvalidArgumentError of its row."""
+        separator = "" if sep is None else sep.decode() if isinstance(sep, bytes) else sep
+        cut = {"numbers": [maxsplit, parts], "text": separator}
+        values = self._apply("string_split", [self], **cut)
+        if parts or self.ndim == 0:
+            return values
+        return RaggedTensor._of(values, self._apply("string_split_row_splits", [self], **cut))
+
+    def reduce_join(self, axis: _Axis = None, keepdims: bool = False,
+                    separator: str = "") -> "Expr":
+        """Of byte strings: those along `axis`, one or several, None: all, put together in order,
+        with `separator` between them. keepdims: as in sum."""
+        return self._apply("reduce_join", [self], _axes(axis), keep_dims=keepdims, text=separator)
 
     def join(self, *others: Any, separator: str = "") -> "Expr":
         """Of byte strings: this one, then the others, with `separator` between them."""
@@ -449,7 +509,9 @@ class Expr:
 
     def call(self, function: Function) -> Any:
         """What `function`, of tutti.data.parse_example or decode_csv, makes of byte strings: a dict
-        of its features by name, or a tuple of its columns."""
+        of its features by name, or a tuple of its columns. A sparse or ragged feature is a
+        SparseTensor or RaggedTensor of placeholders, which may be what the traced function
+        gives."""
         if not isinstance(function, Function) or (function._features is None and
                                                   function._columns is None):
             raise TypeError("call: the function that tutti.data.parse_example or decode_csv gives "
@@ -459,9 +521,17 @@ class Expr:
             return tuple(Expr._of(self._trace, _native.expression_add_call(
                 self._trace.handle, function._handle, self._node, leaf))
                 for leaf in range(function._columns))
-        return {key: Expr._of(self._trace, _native.expression_add_call(
-            self._trace.handle, function._handle, self._node, leaf))
-            for leaf, key in enumerate(sorted(function._features or ()))}
+        leaves = (Expr._of(self._trace, _native.expression_add_call(
+            self._trace.handle, function._handle, self._node, leaf)) for leaf in range(1 << 62))
+        features: Dict[str, Any] = {}
+        for key, kind in sorted((function._features or {}).items()):
+            if kind == VAR_LEN:
+                features[key] = SparseTensor._of(next(leaves), next(leaves), next(leaves))
+            elif kind == RAGGED and self.ndim > 0:
+                features[key] = RaggedTensor._of(next(leaves), next(leaves))
+            else:
+                features[key] = next(leaves)
+        return features
 
     # ---- NumPy
 
@@ -473,6 +543,8 @@ class Expr:
             return self._divide(*inputs)
         if ufunc is np.positive:
             return inputs[0]
+        if ufunc is np.conjugate:
+            return inputs[0].conj()
         name = _UFUNCS.get(ufunc)
         if name is None:
             raise self._refuse(f"numpy.{ufunc.__name__}, which no expression has")
@@ -491,7 +563,7 @@ def _method(name: str) -> Any:
     return lambda self, a, *args, **kwargs: getattr(a, name)(*args, **kwargs)
 
 
-_OPERANDS = (Expr, bool, int, float, bytes, np.generic, np.ndarray, Tensor)
+_OPERANDS = (Expr, bool, int, float, complex, bytes, np.generic, np.ndarray, Tensor)
 _FUNCTIONS: Dict[Any, Any] = {
     getattr(np, name): _method(name) for name in (
         "sum", "prod", "mean", "min", "max", "any", "all", "argmin", "argmax", "reshape", "ravel",
@@ -503,6 +575,13 @@ _FUNCTIONS.update({
                                                                    [axis]),
     np.expand_dims: lambda self, a, axis: self._apply("expand_dims", [a], [axis]),
     np.square: lambda self, x: self._apply("square", [x]),
+    np.real: lambda self, val: val.real,
+    np.imag: lambda self, val: val.imag,
+    np.angle: lambda self, z: self._apply("angle", [z]),
+    np.char.lower: lambda self, a: a.lower(),
+    np.char.upper: lambda self, a: a.upper(),
+    np.char.strip: lambda self, a: a.strip(),
+    np.char.str_len: lambda self, a: a.string_length().astype(np.int64),
     np.shape: lambda self, a: a.shape,
     np.ndim: lambda self, a: a.ndim,
 })
@@ -527,6 +606,8 @@ def _nodes(trace: _Trace, result: Any) -> Any:
         return type(result)(*(_nodes(trace, part) for part in result))
     if isinstance(result, tuple):
         return tuple(_nodes(trace, part) for part in result)
+    if isinstance(result, (SparseTensor, RaggedTensor)):
+        return type(result)._of(*(_nodes(trace, part) for part in result._parts))
     if isinstance(result, list):
         result = trace.apply("stack", result, [0])
     return np.int64(trace.node(result, "the result of the traced function"))
@@ -584,9 +665,10 @@ def expression(function: Callable[..., Any], element_spec: Any) -> Function:
     It runs without Python, on many elements at once, can be serialised, and takes no part in what
     `function` does besides: a counter counts once. element_spec: a TensorSpec of known rank, or a
     structure of some; the parts of a tuple are arguments of their own. The result: a structure of
-    placeholders, numbers and arrays. TypeError for what asks a placeholder for its value, such as
-    an `if`; InvalidArgumentError for operations, dtypes and shapes that do not fit. For
-    Dataset.reduce the element is a tuple of the state and an element.
+    placeholders, of sparse and ragged tensors of placeholders, of numbers and arrays. TypeError for
+    what asks a placeholder for its value, such as an `if`; InvalidArgumentError for operations,
+    dtypes and shapes that do not fit. For Dataset.reduce the element is a tuple of the state and an
+    element.
     """
     if not callable(function):
         raise TypeError(f"expression: a function is needed, not an object of type "

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tutti import _arguments, _dtypes, _native
+from tutti import _dtypes, _native
 from tutti._tensor import Tensor
-from tutti.data._function import FixedLenFeature, Function
-
-
-def _described(what: str, features: Any) -> List[Tuple[str, int, Tuple[int, ...], Any]]:
-    """The features as the runtime takes them: key, dtype, shape, default or None."""
-    _arguments.check(what, features, Mapping)
-    described = []
-    for key, feature in features.items():
-        if not isinstance(feature, FixedLenFeature):
-            if not isinstance(feature, (tuple, list)):
-                raise TypeError(f"{what}: {key!r}: (shape, dtype) or a FixedLenFeature is needed, "
-                                f"not an object of type {type(feature).__name__}")
-            feature = FixedLenFeature(*feature)
-        default = feature.default_value
-        if default is not None and not isinstance(default, Tensor):
-            given = _native._array_of(default, True)
-            default = np.array(np.broadcast_to(given, feature.shape))
-        described.append((key, _dtypes.number_of(feature.dtype), feature.shape, default))
-    return described
+from tutti.data._function import FIXED, Function, described
 
 
 def parse_sequence_example(context_features: Optional[Mapping[str, Any]] = None,
@@ -53,8 +35,8 @@ def parse_sequence_example(context_features: Optional[Mapping[str, Any]] = None,
     >>> sequences["a"].tolist()
     [7, 8]
     """
-    context = _described("parse_sequence_example: context_features", context_features or {})
-    sequences = _described("parse_sequence_example: sequence_features", sequence_features or {})
+    context = described("parse_sequence_example: context_features", context_features or {})
+    sequences = described("parse_sequence_example: sequence_features", sequence_features or {})
     return Function._of(
         _native.function_parse_sequence_example(context + sequences, len(context)))
 
@@ -105,9 +87,9 @@ def decode_csv(record_defaults: Sequence[Any], field_delim: str = ",", use_quote
     columns = [_column_of(default) for default in record_defaults]
     if names is not None and len(names) != len(columns):
         raise ValueError(f"decode_csv: {len(names)} names for {len(columns)} columns")
-    described = [("" if names is None else names[i], number, (), default)
-                 for i, (number, default) in enumerate(columns)]
+    found = [("" if names is None else names[i], number, (), default, FIXED)
+             for i, (number, default) in enumerate(columns)]
     made = Function._of(_native.function_decode_csv(
-        described, list(select_cols or ()), field_delim, na_value, use_quote_delim))
+        found, list(select_cols or ()), field_delim, na_value, use_quote_delim))
     made._columns = len(columns)
     return made

@@ -668,6 +668,42 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return new Tensor(Box.at(Native.tensor_join_strings(tensors, separator)));
   }
 
+  /**
+   * What the operation of that name (tutti/expression.h lists them) makes of {@code inputs}, told
+   * numbers, a dtype (null: none) and a text: the bits that Expr.operation gives of rows that they
+   * are. All inputs are of one dtype, where the operation asks for that.
+   */
+  public static Tensor operation(String name, Tensor[] inputs, long[] numbers, DType dtype,
+      boolean keepDims, String text) {
+    Loader.load();
+    return new Tensor(Box.at(Native.operation_apply(name, inputs, numbers,
+        dtype == null ? 0 : dtype.number(), Bridge.tristate(keepDims), text)));
+  }
+
+  /**
+   * Floats in [0, 1) that depend on the two numbers of {@code seed} alone: Philox-4x32-10, the same
+   * in every process and language.
+   */
+  public static Tensor statelessUniform(long[] seed, DType dtype, long... shape) {
+    return drawn("stateless_random_uniform", seed, dtype, shape);
+  }
+
+  /** The same of a normal distribution of mean 0 and deviation 1. */
+  public static Tensor statelessNormal(long[] seed, DType dtype, long... shape) {
+    return drawn("stateless_random_normal", seed, dtype, shape);
+  }
+
+  /** The same of int32, int64, uint32 or uint64, all numbers as likely. */
+  public static Tensor statelessBits(long[] seed, DType dtype, long... shape) {
+    return drawn("stateless_random_bits", seed, dtype, shape);
+  }
+
+  private static Tensor drawn(String name, long[] seed, DType dtype, long[] shape) {
+    try (Value numbers = Value.ofData(seed)) {
+      return operation(name, new Tensor[] {numbers.asTensor()}, shape, dtype, false, "");
+    }
+  }
+
   /** The elements as byte strings: 7, 3.140000, true, (1.000000,2.000000). */
   public Tensor asStrings() {
     return asStrings(new TextFormat());

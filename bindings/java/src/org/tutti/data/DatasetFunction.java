@@ -78,18 +78,55 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
     return new DatasetFunction(Box.at(Native.function_registered(name)));
   }
 
+  /** How many values of a feature an Example has, and what they become. */
+  public enum FeatureKind {
+    /** As many as its shape says: a tensor. */
+    FIXED,
+    /** Any number of steps of its shape: a tensor as long as the longest of several Examples. */
+    SEQUENCE,
+    /** Any number of scalars: a sparse tensor. */
+    VAR_LEN,
+    /** Any number of steps of its shape: a ragged tensor, and of one Example a tensor. */
+    RAGGED
+  }
+
   /**
-   * One fixed-length feature; defaultValue, of its shape, is converted to its dtype as by
-   * Tensor.convert; null: it is required.
+   * One feature; defaultValue is converted to its dtype as by Tensor.convert. A fixed one's has its
+   * shape; null: it is required. A sequence's is a scalar, which stands behind the values of
+   * Examples that are shorter than the longest; null: 0, or nothing.
    */
-  public record Feature(DType dtype, long[] shape, Tensor defaultValue) {
+  public record Feature(DType dtype, long[] shape, Tensor defaultValue, FeatureKind kind) {
+    /** A fixed one. */
+    public Feature(DType dtype, long[] shape, Tensor defaultValue) {
+      this(dtype, shape, defaultValue, FeatureKind.FIXED);
+    }
+
     /** A required one. */
     public Feature(DType dtype, long... shape) {
       this(dtype, shape, null);
     }
+
+    /** Any number of steps of a shape, padded by a default, which may be null. */
+    public static Feature sequence(DType dtype, Tensor defaultValue, long... shape) {
+      return new Feature(dtype, shape, defaultValue, FeatureKind.SEQUENCE);
+    }
+
+    /** Any number of scalars, sparse. */
+    public static Feature varLen(DType dtype) {
+      return new Feature(dtype, new long[0], null, FeatureKind.VAR_LEN);
+    }
+
+    /** Any number of steps of a shape, ragged. */
+    public static Feature ragged(DType dtype, long... shape) {
+      return new Feature(dtype, shape, null, FeatureKind.RAGGED);
+    }
   }
 
-  /** From a serialised tf.train.Example to a dict of its features; runs without a callback. */
+  /**
+   * From a serialised tf.train.Example (bytes of any shape; a scalar or a vector where a feature is
+   * sparse or ragged) to a dict of its features; runs without a callback, and Expr.call calls it,
+   * too.
+   */
   public static DatasetFunction parseExample(Map<String, Feature> features) {
     return Parsers.withFeatures(List.copyOf(features.entrySet()), Native::function_parse_example);
   }

@@ -86,12 +86,19 @@ public final class Expr {
   private final Map<String, Expr> named; // of a dict or a record, by key; else null
   private final List<Expr> parts; // of a structure; else null
   private final Spec.Kind kind; // of a structure
+  private final String typeName; // of a sparse or ragged tensor; else null
 
   private Expr(Trace trace, long node) {
     this(trace, node, null, null, null);
   }
 
   private Expr(Trace trace, long node, Map<String, Expr> named, List<Expr> parts, Spec.Kind kind) {
+    this(trace, node, named, parts, kind, null);
+  }
+
+  private Expr(Trace trace, long node, Map<String, Expr> named, List<Expr> parts, Spec.Kind kind,
+      String typeName) {
+    this.typeName = typeName;
     this.trace = trace;
     this.node = node;
     this.named = named;
@@ -375,7 +382,152 @@ public final class Expr {
     return operation("decode_raw", new Object[0], new long[0], dtype, false, "");
   }
 
-  /** Of bytes: component {@code leaf}, in the order of names, of what parseExample gives. */
+  // ---- texts
+
+  /** Of bytes: how many each has, INT32. */
+  public Expr stringLength() {
+    return of("string_length");
+  }
+
+  /** Of bytes: with ASCII letters in lower case. */
+  public Expr lower() {
+    return of("string_lower");
+  }
+
+  /** Of bytes: with ASCII letters in upper case. */
+  public Expr upper() {
+    return of("string_upper");
+  }
+
+  /** Of bytes: without ASCII blanks at both ends. */
+  public Expr strip() {
+    return of("string_strip");
+  }
+
+  /**
+   * Of bytes: {@code length} of them from {@code position} on, counted from the end where it is
+   * negative; a negative length: to the end. INVALID_ARGUMENT of its row for a position outside.
+   */
+  public Expr substr(Object position, Object length) {
+    return of("substr", position, length);
+  }
+
+  /** Of one text: the parts between {@code separator}, between runs of blanks where it is empty. */
+  public Expr split(String separator) {
+    return text("string_split", separator);
+  }
+
+  /** The same of a vector of texts: a ragged tensor. */
+  public Expr splitRows(String separator) {
+    return ragged(split(separator), text("string_split_row_splits", separator));
+  }
+
+  /** The same into {@code parts}, along a new last axis; INVALID_ARGUMENT of its row for others. */
+  public Expr split(String separator, long parts) {
+    return operation("string_split", new Object[0], new long[] {-1, parts}, null, false, separator);
+  }
+
+  /** Of bytes: this, then the others, with {@code separator} between them. */
+  public Expr join(String separator, Object... others) {
+    return operation("join_strings", others, new long[0], null, false, separator);
+  }
+
+  /** Of bytes: those along axes of a row, all where none are given, with what is between them. */
+  public Expr reduceJoin(String separator, long... axes) {
+    return operation("reduce_join", new Object[0], axes, null, false, separator);
+  }
+
+  /** Numbers as texts, as Tensor.asStrings() gives them. */
+  public Expr asString() {
+    return of("as_string");
+  }
+
+  /** Of texts: the numbers that they are; INVALID_ARGUMENT of its row for one that is none. */
+  public Expr toNumber(DType dtype) {
+    return operation("to_number", new Object[0], new long[0], dtype, false, "");
+  }
+
+  private Expr text(String name, String text) {
+    return operation(name, new Object[0], new long[0], null, false, text);
+  }
+
+  // ---- complex numbers
+
+  /** Of floats: the complex number whose real part this is. */
+  public Expr complex(Object imaginary) {
+    return of("complex", imaginary);
+  }
+
+  /** Of complex numbers: the real part. */
+  public Expr real() {
+    return of("real");
+  }
+
+  /** Of complex numbers: the imaginary part. */
+  public Expr imag() {
+    return of("imag");
+  }
+
+  /** Of complex numbers: the angle, from -pi to pi. */
+  public Expr angle() {
+    return of("angle");
+  }
+
+  /** Of complex numbers: the conjugate. */
+  public Expr conjugate() {
+    return of("conjugate");
+  }
+
+  // ---- numbers of a seed, which this is: two integers
+
+  /** Floats in [0, 1) that depend on this seed alone, as Tensor.statelessUniform gives them. */
+  public Expr statelessUniform(DType dtype, long... shape) {
+    return operation("stateless_random_uniform", new Object[0], shape, dtype, false, "");
+  }
+
+  /** The same of a normal distribution of mean 0 and deviation 1. */
+  public Expr statelessNormal(DType dtype, long... shape) {
+    return operation("stateless_random_normal", new Object[0], shape, dtype, false, "");
+  }
+
+  /** Integers of INT32, INT64, UINT32 or UINT64, all as likely. */
+  public Expr statelessBits(DType dtype, long... shape) {
+    return operation("stateless_random_bits", new Object[0], shape, dtype, false, "");
+  }
+
+  /** Integers from {@code low} up to, not with, {@code high}. */
+  public Expr statelessIntegers(Object low, Object high, DType dtype, long... shape) {
+    return operation(
+        "stateless_random_integers", new Object[] {low, high}, shape, dtype, false, "");
+  }
+
+  // ---- sparse and ragged tensors, for what a function gives
+
+  /** The ragged tensor of these parts, which have to fit each other in each row. */
+  public static Expr ragged(Expr values, Expr rowSplits) {
+    return composite("tutti.RaggedTensor", List.of("values", "row_splits"),
+        List.of(values, rowSplits));
+  }
+
+  /** The sparse tensor of these parts, which have to fit each other in each row. */
+  public static Expr sparse(Expr indices, Expr values, Expr denseShape) {
+    return composite("tutti.SparseTensor", List.of("indices", "values", "dense_shape"),
+        List.of(indices, values, denseShape));
+  }
+
+  private static Expr composite(String name, List<String> fields, List<Expr> parts) {
+    final Map<String, Expr> named = new LinkedHashMap<>();
+    for (int i = 0; i < parts.size(); ++i) {
+      named.put(fields.get(i), parts.get(i));
+    }
+    return new Expr(parts.get(0).trace, -1, named, parts, Spec.Kind.RECORD, name);
+  }
+
+  /**
+   * Of bytes: component {@code leaf}, in the order of names, of what parseExample or decodeCsv
+   * gives. A sparse feature has three, indices, values and dense_shape; a ragged one of a vector of
+   * Examples two, values and row_splits.
+   */
   public Expr call(DatasetFunction function, long leaf) {
     return new Expr(innermost(), Native.expression_add_call(innermost(), function,
         innermost().nodeOf("call", this), leaf));
@@ -427,12 +579,32 @@ public final class Expr {
     if (parts == null) {
       return of.nodeOf("the result of a traced function", this);
     }
+    if (typeName != null) {
+      return composite(of);
+    }
     if (kind == Spec.Kind.DICT) {
       final Map<String, Object> items = new LinkedHashMap<>();
       named.forEach((key, part) -> items.put(key, part.nodes(of)));
       return items;
     }
     return Value.tuple(parts.stream().map(part -> part.nodes(of)).toArray());
+  }
+
+  private Value composite(Trace of) {
+    final Value[] nodes = new Value[parts.size()];
+    try {
+      for (int i = 0; i < nodes.length; ++i) {
+        nodes[i] = Value.of(parts.get(i).nodes(of));
+      }
+      return Makers.value(Box.at(Native.value_of_named_tuple(
+          typeName, named.keySet().toArray(new String[0]), nodes)));
+    } finally {
+      for (final Value node : nodes) {
+        if (node != null) {
+          node.close();
+        }
+      }
+    }
   }
 
   // ---- datasets

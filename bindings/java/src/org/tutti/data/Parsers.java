@@ -22,7 +22,8 @@ final class Parsers {
         final DatasetFunction.Feature feature = entry.getValue();
         made[count++] = Native.feature_create(
             Objects.requireNonNull(entry.getKey(), "a feature needs a name, not null"),
-            feature.dtype().number(), feature.shape(), feature.defaultValue());
+            feature.dtype().number(), feature.shape(), feature.defaultValue(),
+            feature.kind().ordinal());
       }
       return DatasetFunction.at(make.applyAsLong(made));
     } finally {
