@@ -40,6 +40,7 @@ struct Device {
   std::vector<Module> modules;            // one for each image, when the first kernel is wanted
   std::string no_kernels;                 // why they do not load; then nobody tries again
   std::map<std::string, Function, std::less<>> functions;
+  std::map<int32_t, bool> peers;          // whose memory its kernels can work on, where it is known
 
   std::mutex lists_mutex;  // guards the two that follow
   std::vector<PieceList> free_lists;
@@ -198,6 +199,8 @@ void DestroyEvent(tutti_plugin_event*);
 
 tutti_status* Copy(tutti_plugin_stream*, int32_t, void*, const void*, uint64_t);
 tutti_status* Fill(tutti_plugin_stream*, void*, unsigned char, uint64_t);
+
+tutti_status* ReachPeer(tutti_plugin*, int32_t, int32_t, int32_t*);
 
 tutti_status* Pack(tutti_plugin_stream*, const tutti_plugin_piece*, uint64_t, void*);
 tutti_status* Unpack(tutti_plugin_stream*, const tutti_plugin_piece*, uint64_t, const void*);

@@ -28,7 +28,7 @@ TEST_F(NcclDevicesTest, ReduceInAsManyPacksAsAreAskedFor) {
       tensors[2].push_back(Floats(d, {}));
       tensors[3].push_back(Floats(d, {rank, rank, 2 * rank}));
     }
-    const auto results = devices.AllReduce(ReduceOp::kSum, tensors, num_packs, Hang());
+    const auto results = devices.AllReduce(ReduceOp::kSum, tensors, num_packs, 0, Hang());
     ASSERT_TRUE(results.ok()) << results.status().ToString();
     for (size_t d = 0; d < static_cast<size_t>(kDevices); ++d) {
       EXPECT_EQ((*results)[0][d]->device(), tensors[0][d]->device());
@@ -45,7 +45,7 @@ TEST_F(NcclDevicesTest, SayWhyNot) {
   NcclDevices devices;
   const auto refused = [&](ReduceOp op, std::vector<std::vector<Ref<Tensor>>> tensors,
                            int64_t num_packs = 0) {
-    return std::string(devices.AllReduce(op, tensors, num_packs, Hang()).status().message());
+    return std::string(devices.AllReduce(op, tensors, num_packs, 0, Hang()).status().message());
   };
   const Ref<Tensor> there = Floats(0, {1});
   const Ref<Tensor> here = Tensor::Create(DType::kFloat32, Shape({1})).value();
