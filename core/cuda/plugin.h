@@ -29,6 +29,17 @@ struct PieceList {
   Event read = nullptr;
 };
 
+// A list that lies on the device, and the pieces that it was made of.
+struct KeptList {
+  std::vector<tutti_plugin_piece> pieces;
+  uint64_t sample = 0;  // of them
+  void* memory = nullptr;
+  uint64_t entries = 0;
+  Event written = nullptr;
+  std::atomic<bool> is_there{false};  // it has been written
+  uint64_t turn = 0;  // when it was used last; guarded by the device's lists_mutex
+};
+
 struct Device {
   DeviceOrdinal ordinal = 0;
   int32_t multiprocessors = 1;
@@ -42,9 +53,12 @@ struct Device {
   std::map<std::string, Function, std::less<>> functions;
   std::map<int32_t, bool> peers;          // whose memory its kernels can work on, where it is known
 
-  std::mutex lists_mutex;  // guards the two that follow
+  std::mutex lists_mutex;  // guards those that follow
   std::vector<PieceList> free_lists;
   int32_t lists = 0;  // that there are
+  std::vector<std::shared_ptr<KeptList>> kept;
+  std::vector<uint64_t> seen;  // samples of pieces of which there is no kept list
+  uint64_t turns = 0;          // calls that have asked for one
 
   std::atomic<int64_t> used_bytes{0};
   std::atomic<int64_t> peak_bytes{0};
@@ -160,6 +174,12 @@ int32_t KernelToolkit();
 // this returns.
 tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, void* params,
                            uint64_t blocks);
+// The list of these pieces on the stream's device, where they have come before; else null. To be used
+// by launches of the stream after AwaitKeptList. With the context current, as those that follow.
+std::shared_ptr<KeptList> FindKeptList(tutti_plugin_stream* stream,
+                                       const tutti_plugin_piece* pieces, uint64_t count);
+tutti_status* AwaitKeptList(tutti_plugin_stream* stream, KeptList* list);
+void DropKeptLists(tutti_plugin* plugin, int32_t device);
 // Gives back what pack and unpack have kept for a device, whose context is current; when the plugin
 // ends.
 void DropLists(tutti_plugin* plugin, int32_t device);
