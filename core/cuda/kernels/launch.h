@@ -72,8 +72,7 @@ struct PackParams {
   uint32_t chunks;
 };
 
-// Many small ones: a list in pinned host memory, or on the device, which the kernel reads there. A
-// lane of
+// Many small ones: a list in pinned host memory, which the kernel reads there. A lane of
 // kLaneThreads threads takes an entry at a time, so that a block has several on their way.
 inline constexpr unsigned kLaneThreads = 32;
 inline constexpr uint64_t kListedBytes = 16384;  // of an entry, at most
