@@ -46,13 +46,15 @@ class GpuAborts {
   std::unique_ptr<Membership> Join(Ref<GpuCommunicator> communicator,
                                    std::function<bool()> has_lost_its_epoch);
 
-  // As GpuCommunicator::Abort, of these and of what ends with them.
+  // As GpuCommunicator::Abort, of these and of what ends with them. What another thread has taken
+  // with its own meanwhile is left to that one.
   Status Abort(std::span<const Ref<GpuCommunicator>> mine, const GpuWait& wait);
 
  private:
   struct Member {
     Ref<GpuCommunicator> communicator;
     std::function<bool()> has_lost_its_epoch;
+    bool is_taken = false;  // somebody aborts it, or has
   };
   std::mutex mutex_;  // guards all below
   std::map<uint64_t, Member> members_;

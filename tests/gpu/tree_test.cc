@@ -22,7 +22,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Links between `count` devices but for those of `apart`.
-std::vector<GpuTreeStep> PlanWithout(size_t count, const std::set<std::pair<size_t, size_t>>& apart) {
+std::vector<GpuTreeStep> PlanWithout(size_t count,
+                                     const std::set<std::pair<size_t, size_t>>& apart) {
   return PlanGpuTree(count, [&](size_t a, size_t b) {
     return apart.count(std::minmax(a, b)) == 0;
   });

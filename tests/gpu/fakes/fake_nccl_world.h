@@ -134,7 +134,7 @@ Communicator* Make(std::shared_ptr<World> world, int32_t rank, int32_t device);
 std::shared_ptr<World> MakeWorld(size_t size);
 // Of several processes, where the test has named a folder for them.
 std::string FolderOfProcesses();
-// This process has a rank of a world of several; how many have come, with their devices in *devices.
+// This process has a rank of a world of several; how many have come, and on which devices.
 void ComeTo(const World& world, const Communicator& rank);
 int32_t CountCome(const World& world, std::vector<int32_t>* devices);
 // One rank's part of a round of several processes: gives its output when all have come, or ends.
