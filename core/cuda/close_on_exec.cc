@@ -1,7 +1,7 @@
-// The port that listens for an id's sake. NCCL opens it so that child processes inherit it: one that
-// outlives this process would hold the port, and take connections that nobody answers. Its address
-// stands in the id, behind NCCL's own eight bytes, and by that the socket is found among the
-// process's.
+// The port that listens for an id's sake. NCCL opens it so that child processes inherit it: one
+// that outlives this process would hold the port, and take connections that nobody answers. Its
+// address stands in the id, behind NCCL's own eight bytes, and by that the socket is found among
+// the process's.
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -174,8 +174,9 @@ int32_t KernelToolkit();
 // this returns.
 tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, void* params,
                            uint64_t blocks);
-// The list of these pieces on the stream's device, where they have come before; else null. To be used
-// by launches of the stream after AwaitKeptList. With the context current, as those that follow.
+// The list of these pieces on the stream's device, where they have come before; else null. To be
+// used by launches of the stream after AwaitKeptList. With the context current, as those that
+// follow.
 std::shared_ptr<KeptList> FindKeptList(tutti_plugin_stream* stream,
                                        const tutti_plugin_piece* pieces, uint64_t count);
 tutti_status* AwaitKeptList(tutti_plugin_stream* stream, KeptList* list);

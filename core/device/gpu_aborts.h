@@ -3,7 +3,8 @@
 // that it is to end. So whoever aborts its own takes with it, in one group, all those whose ranks
 // have lost their epoch, too; those whose epoch goes on are left alone.
 //
-//   const auto member = plugin.aborts().Join(communicator, [&] { return !transport.failure().ok(); });
+//   const auto has_lost = [&] { return !transport.failure().ok(); };
+//   const auto member = plugin.aborts().Join(communicator, has_lost);
 //   ...
 //   plugin.aborts().Abort(mine, wait);
 //

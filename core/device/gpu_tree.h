@@ -1,8 +1,8 @@
 // GpuTree: all_reduces between GPUs of this process along a tree of the links between them.
 //
 // Two GPUs that reach each other's memory (gpu_peers.h) make a pair, the first with the next one it
-// reaches; one folds the other's part into its own where that lies. Those that are left do it again,
-// until one has everything, which goes the same way back:
+// reaches; one folds the other's part into its own where that lies. Those that are left do it
+// again, until one has everything, which goes the same way back:
 //
 //   four GPUs, 0 - 1 and 2 - 3 linked    up: 1 -> 0, 3 -> 2, 2 -> 0    back: 0 -> 2, 0 -> 1, 2 -> 3
 //
@@ -11,8 +11,8 @@
 //
 // The bits are those of the tree: for float sums and products (a0 + a1) + (a2 + a3), the same on
 // all GPUs and on every machine with the same links, but not those of a fold in order where there
-// are more than two; one or two GPUs, integers and extremes have the same as everywhere. Float16 and
-// bfloat16 are added in float32 on the way.
+// are more than two; one or two GPUs, integers and extremes have the same as everywhere. Float16
+// and bfloat16 are added in float32 on the way.
 //
 // Threads: any, at once.
 #ifndef TUTTI_CORE_DEVICE_GPU_TREE_H_
@@ -44,8 +44,8 @@ struct GpuTreeStep {
 std::vector<GpuTreeStep> PlanGpuTree(size_t count,
                                      const std::function<bool(size_t, size_t)>& are_linked);
 
-// Whether the tree can do it, for the tensors of one reduction: each is on a GPU with kernels, and a
-// mean, which is a sum divided, is one of floats of 2, 4, 8 ... tensors (else the division is not
+// Whether the tree can do it, for the tensors of one reduction: each is on a GPU with kernels, and
+// a mean, which is a sum divided, is one of floats of 2, 4, 8 ... tensors (else the division is not
 // exact); why not, if not.
 Status CheckGpuTree(ReduceOp op, std::span<const Ref<Tensor>> tensors);
 

@@ -113,8 +113,8 @@ func NewReductionToOneDevice(device string,
 
 // NewHierarchicalCopyAllReduce folds the tensors of a batch in so many packs; 0: none is packed, a
 // negative number is ErrInvalidArgument. Results have the bits of those without CrossDeviceOps, but
-// between GPUs: there packs go along a tree of the links between them and back, and of more than two
-// GPUs sums and products of floats have the bits of that tree, the same on all of them.
+// between GPUs: there packs go along a tree of the links between them and back, and of more than
+// two GPUs sums and products of floats have the bits of that tree, the same on all of them.
 func NewHierarchicalCopyAllReduce(packs int) (CrossDeviceOps, error) {
 	return newLibraryOps(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Reducer_hierarchical_copy_all_reduce(runtime, int64(packs), made)

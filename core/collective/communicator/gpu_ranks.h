@@ -9,9 +9,9 @@
 // So all tell each other their headers before each call (Agree), by the same way.
 //
 // A call returns when the work is done: so a deadline, an asynchronous error of NCCL and the end of
-// the epoch end it. Whatever ends it ends the epoch, and aborts the rank's NCCL communicator, in one
-// group with those of other ranks in this process that have lost theirs (device/gpu_aborts.h); a new
-// epoch has a new one. Folds are NCCL's: the same bits on all ranks, but not the host's.
+// the epoch end it. Whatever ends it ends the epoch, and aborts the rank's NCCL communicator, in
+// one group with those of other ranks in this process that have lost theirs (device/gpu_aborts.h);
+// a new epoch has a new one. Folds are NCCL's: the same bits on all ranks, but not the host's.
 //
 // Threads: of the call that has the rank's turn.
 

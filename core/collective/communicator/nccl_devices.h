@@ -45,9 +45,9 @@ class NcclDevices {
 
   // tensors[i][d] is the i-th of device d; of a tensor all have the same dtype and shape, and the
   // d-th lie on the same GPU. Gives new tensors of the same kind. The tensors go in `num_packs`
-  // calls of nearly equal numbers of tensors, 0: each in one of its own; more where dtypes change or
-  // there would be more than `bytes_per_pack` bytes (0: no limit).
-  // INVALID_ARGUMENT for a negative number; errors as of CheckCan. Returns when it is done.
+  // calls of nearly equal numbers of tensors, 0: each in one of its own; more where dtypes change
+  // or there would be more than `bytes_per_pack` bytes (0: no limit). INVALID_ARGUMENT for a
+  // negative number; errors as of CheckCan. Returns when it is done.
   Result<std::vector<std::vector<Ref<Tensor>>>> AllReduce(
       ReduceOp op, std::span<const std::vector<Ref<Tensor>>> tensors, int64_t num_packs,
       int64_t bytes_per_pack, const GpuWait& wait);

@@ -1,7 +1,7 @@
 // A worker that is killed in the middle of a call of NCCL's: ranks are processes, each with a GPU
-// of its own, on a fake NCCL that like the real one waits for the dead rank for ever. Nobody but the
-// job's membership knows of the death; the survivors' call ends with an error that names the dead
-// rank, and what is left goes on by NCCL. The workers are this test started again.
+// of its own, on a fake NCCL that like the real one waits for the dead rank for ever. Nobody but
+// the job's membership knows of the death; the survivors' call ends with an error that names the
+// dead rank, and what is left goes on by NCCL. The workers are this test started again.
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
