@@ -22,10 +22,10 @@ namespace {
 // The variables that are no settings of a runtime; the last ones are for working on Tutti.
 constexpr const char* kOtherVariables[] = {
     "TUTTI_CONFIG_FILE",     "TUTTI_CUDA_DRIVER",     "TUTTI_JOB_SECRET",
-    "TUTTI_JOB_SECRET_FILE", "TUTTI_NCCL_LIBRARY",    "TUTTI_RESTART",
-    "TUTTI_SKIP_PACKAGES",   "TUTTI_TEST_FIRST_SEED", "TUTTI_TEST_SEED",
-    "TUTTI_TEST_SCALE",      "TUTTI_SIMULATION_SEED", "TUTTI_UPDATE_GOLDENS",
-    "TUTTI_CONFORMANCE_DIR"};
+    "TUTTI_JOB_SECRET_FILE", "TUTTI_NCCL_LIBRARY",    "TUTTI_NCCL_REGISTER",
+    "TUTTI_RESTART",         "TUTTI_SKIP_PACKAGES",   "TUTTI_TEST_FIRST_SEED",
+    "TUTTI_TEST_SEED",       "TUTTI_TEST_SCALE",      "TUTTI_SIMULATION_SEED",
+    "TUTTI_UPDATE_GOLDENS",  "TUTTI_CONFORMANCE_DIR"};
 
 std::string LibraryFile() {
   Dl_info about = {};

@@ -119,6 +119,8 @@ std::string NameOf(const CommunicatorState& communicator);
 tutti_status* AbortAll(tutti_plugin* plugin,
                        std::vector<std::shared_ptr<CommunicatorState>> communicators,
                        const tutti_plugin_wait* wait);
+// The socket that listens for the sake of an id goes to no child process that is started.
+void CloseListenerOnExec(const nccl::UniqueId& id);
 // Waits a little for aborts that hang, and gives them up.
 void CloseCommunicators(tutti_plugin* plugin);
 

@@ -111,6 +111,7 @@ tutti_status* GetUniqueId(tutti_plugin* plugin, unsigned char* out) {
     if (outcome != nccl::kSuccess) {
       return FailOfNccl(plugin, 0, outcome, nullptr, "ncclGetUniqueId");
     }
+    CloseListenerOnExec(id);
     std::memcpy(out, id.bytes, sizeof(id.bytes));
     return nullptr;
   });
@@ -208,6 +209,7 @@ tutti_status* GrowId(tutti_plugin_communicator* communicator, unsigned char* out
     nccl::UniqueId id;
     const nccl::Outcome outcome = state.library().CommGetUniqueId(state.comm, &id);
     if (WasRefused(outcome)) return FailWith(&state, outcome, "ncclCommGetUniqueId");
+    CloseListenerOnExec(id);
     std::memcpy(out, id.bytes, sizeof(id.bytes));
     return nullptr;
   });

@@ -21,11 +21,13 @@ using Stream = struct StreamOfDriver*;
 using Event = struct EventOfDriver*;
 using Module = struct ModuleOfDriver*;
 using Function = struct FunctionOfDriver*;
+using Pool = struct PoolOfDriver*;
 
 inline constexpr Outcome kSuccess = 0;
 inline constexpr Outcome kOutOfMemory = 2;
 inline constexpr Outcome kNoDevice = 100;
 inline constexpr Outcome kNoBinaryForDevice = 209;
+inline constexpr Outcome kPeersAlready = 704;  // nothing is broken then
 inline constexpr Outcome kNotReady = 600;
 // From here to kLastPoison a kernel has failed, and the process can use the device no more.
 inline constexpr Outcome kFirstPoison = 700;
@@ -43,6 +45,13 @@ inline constexpr uint32_t kStreamNonBlocking = 1;
 inline constexpr uint32_t kEventDefault = 0;
 inline constexpr uint32_t kEventWithoutTime = 2;
 inline constexpr uint32_t kHostPortable = 1;
+
+// Who may do what with the memory of a pool.
+struct PoolAccess {
+  int32_t kind_of_place = 1;  // a device
+  DeviceOrdinal device = 0;
+  int32_t rights = 3;  // to read and to write
+};
 
 // The first driver that has all the functions below: 11.2.
 inline constexpr int32_t kOldestDriver = 11020;
@@ -65,6 +74,12 @@ inline constexpr int32_t kOldestDriver = 11020;
   X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (DeviceOrdinal device)) \
   X(CtxPushCurrent, "cuCtxPushCurrent_v2", (Context context)) \
   X(CtxPopCurrent, "cuCtxPopCurrent_v2", (Context* context)) \
+  X(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", \
+    (int32_t* can, DeviceOrdinal device, DeviceOrdinal peer)) \
+  X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", (Context peer, uint32_t flags)) \
+  X(DeviceGetMemPool, "cuDeviceGetMemPool", (Pool* pool, DeviceOrdinal device)) \
+  X(MemPoolSetAccess, "cuMemPoolSetAccess", \
+    (Pool pool, const PoolAccess* accesses, size_t count)) \
   X(MemGetInfo, "cuMemGetInfo_v2", (size_t* free, size_t* total)) \
   X(MemAlloc, "cuMemAlloc_v2", (Address* memory, size_t bytes)) \
   X(MemFree, "cuMemFree_v2", (Address memory)) \

@@ -1,7 +1,8 @@
 // Pack and unpack: which pieces a launch takes, and how it is told of them. Few, or large ones, are
 // parameters of the launch. Many small ones stand in a list in pinned memory, which the kernel
 // reads there; while it does the next list is written. There are so many lists for a device;
-// where all are in use, pieces are parameters again, so that nobody waits.
+// where all are in use, pieces are parameters again, so that nobody waits. Pieces that come again
+// have a list on the device (kept_lists.cc).
 #include <algorithm>
 #include <memory>
 
@@ -47,6 +48,14 @@ PieceList TakeList(tutti_plugin* plugin, int32_t index) {
   }
   ++device.lists;
   return list;
+}
+
+tutti_status* LaunchListed(tutti_plugin_stream* stream, bool packs, const void* list, void* packed,
+                           uint64_t count) {
+  ListParams params = {static_cast<const ListedPiece*>(list), packed, count};
+  constexpr uint64_t kLanes = kThreads / kLaneThreads;
+  return LaunchBlocks(stream, packs ? "tutti_pack_list" : "tutti_unpack_list", &params,
+                      (count + kLanes - 1) / kLanes);
 }
 
 // Takes pieces one after the other and launches when there are as many as a launch takes.
@@ -96,11 +105,7 @@ class Mover {
       params.chunks = static_cast<uint32_t>(chunks);
       return LaunchBlocks(stream_, packs_ ? "tutti_pack" : "tutti_unpack", &params, chunks);
     }
-    ListParams params = {static_cast<const ListedPiece*>(list_.memory), packed_, count};
-    constexpr uint64_t kLanes = kThreads / kLaneThreads;
-    tutti_status* const launched =
-        LaunchBlocks(stream_, packs_ ? "tutti_pack_list" : "tutti_unpack_list", &params,
-                     (count + kLanes - 1) / kLanes);
+    tutti_status* const launched = LaunchListed(stream_, packs_, list_.memory, packed_, count);
     GiveBack();
     most_entries_ = std::min(2 * most_entries_, kListEntries);
     return launched;
@@ -137,6 +142,12 @@ tutti_status* Move(tutti_plugin_stream* stream, bool packs, const tutti_plugin_p
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < count; ++i) bytes += pieces[i].bytes;
     const bool listed = count > kFewPieces && bytes / count < kLargePiece;
+    if (listed) {
+      if (const std::shared_ptr<KeptList> kept = FindKeptList(stream, pieces, count)) {
+        TUTTI_CUDA_RETURN_IF(AwaitKeptList(stream, kept.get()));
+        return LaunchListed(stream, packs, kept->memory, packed, kept->entries);
+      }
+    }
     Mover mover(stream, packs, packed, listed);
     for (uint64_t i = 0; i < count; ++i) TUTTI_CUDA_RETURN_IF(mover.Add(pieces[i]));
     return mover.Flush();
@@ -146,6 +157,7 @@ tutti_status* Move(tutti_plugin_stream* stream, bool packs, const tutti_plugin_p
 }  // namespace
 
 void DropLists(tutti_plugin* plugin, int32_t index) {
+  DropKeptLists(plugin, index);
   Device& device = *plugin->devices[static_cast<size_t>(index)];
   for (const PieceList& list : device.free_lists) {
     // A kernel may still read it.

@@ -165,6 +165,7 @@ constexpr tutti_plugin_api kApi = {
     CheckNumerics,
     Close,
     &kCommunicators,
+    ReachPeer,
 };
 
 }  // namespace

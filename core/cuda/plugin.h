@@ -29,6 +29,17 @@ struct PieceList {
   Event read = nullptr;
 };
 
+// A list that lies on the device, and the pieces that it was made of.
+struct KeptList {
+  std::vector<tutti_plugin_piece> pieces;
+  uint64_t sample = 0;  // of them
+  void* memory = nullptr;
+  uint64_t entries = 0;
+  Event written = nullptr;
+  std::atomic<bool> is_there{false};  // it has been written
+  uint64_t turn = 0;  // when it was used last; guarded by the device's lists_mutex
+};
+
 struct Device {
   DeviceOrdinal ordinal = 0;
   int32_t multiprocessors = 1;
@@ -40,10 +51,14 @@ struct Device {
   std::vector<Module> modules;            // one for each image, when the first kernel is wanted
   std::string no_kernels;                 // why they do not load; then nobody tries again
   std::map<std::string, Function, std::less<>> functions;
+  std::map<int32_t, bool> peers;          // whose memory its kernels can work on, where it is known
 
-  std::mutex lists_mutex;  // guards the two that follow
+  std::mutex lists_mutex;  // guards those that follow
   std::vector<PieceList> free_lists;
   int32_t lists = 0;  // that there are
+  std::vector<std::shared_ptr<KeptList>> kept;
+  std::vector<uint64_t> seen;  // samples of pieces of which there is no kept list
+  uint64_t turns = 0;          // calls that have asked for one
 
   std::atomic<int64_t> used_bytes{0};
   std::atomic<int64_t> peak_bytes{0};
@@ -159,6 +174,13 @@ int32_t KernelToolkit();
 // this returns.
 tutti_status* LaunchBlocks(tutti_plugin_stream* stream, std::string_view name, void* params,
                            uint64_t blocks);
+// The list of these pieces on the stream's device, where they have come before; else null. To be
+// used by launches of the stream after AwaitKeptList. With the context current, as those that
+// follow.
+std::shared_ptr<KeptList> FindKeptList(tutti_plugin_stream* stream,
+                                       const tutti_plugin_piece* pieces, uint64_t count);
+tutti_status* AwaitKeptList(tutti_plugin_stream* stream, KeptList* list);
+void DropKeptLists(tutti_plugin* plugin, int32_t device);
 // Gives back what pack and unpack have kept for a device, whose context is current; when the plugin
 // ends.
 void DropLists(tutti_plugin* plugin, int32_t device);
@@ -198,6 +220,8 @@ void DestroyEvent(tutti_plugin_event*);
 
 tutti_status* Copy(tutti_plugin_stream*, int32_t, void*, const void*, uint64_t);
 tutti_status* Fill(tutti_plugin_stream*, void*, unsigned char, uint64_t);
+
+tutti_status* ReachPeer(tutti_plugin*, int32_t, int32_t, int32_t*);
 
 tutti_status* Pack(tutti_plugin_stream*, const tutti_plugin_piece*, uint64_t, void*);
 tutti_status* Unpack(tutti_plugin_stream*, const tutti_plugin_piece*, uint64_t, const void*);

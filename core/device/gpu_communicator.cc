@@ -285,6 +285,23 @@ GpuCommunicator::Registration::~Registration() {
       communicator_->api().unregister_memory(communicator_->raw(), handle_));
 }
 
+Result<Ref<GpuRegisteredMemory>> GpuRegisteredMemory::Create(GpuCommunicator& communicator,
+                                                             uint64_t bytes, const GpuWait& wait) {
+  const GpuPlace& place = communicator.place();
+  void* memory = nullptr;
+  TUTTI_RETURN_IF_ERROR(DevicePlugin::Taken(place.api().communicators->allocate(
+      place.plugin->handle(), place.ordinal, bytes, &memory)));
+  Ref<GpuRegisteredMemory> made = MakeRef<GpuRegisteredMemory>(place, memory, bytes);
+  TUTTI_ASSIGN_OR_RETURN(made->registration_, communicator.Register(memory, bytes, false, wait));
+  return made;
+}
+
+GpuRegisteredMemory::~GpuRegisteredMemory() {
+  registration_.reset();
+  (void)DevicePlugin::Taken(
+      place_.api().communicators->release(place_.plugin->handle(), place_.ordinal, memory_));
+}
+
 Result<GpuGroup> GpuGroup::Start(Ref<DevicePlugin> plugin) {
   TUTTI_ASSIGN_OR_RETURN(const auto* const api, CommunicatorsOf(*plugin));
   TUTTI_RETURN_IF_ERROR(DevicePlugin::Taken(api->group_start(plugin->handle())));

@@ -169,6 +169,29 @@ class GpuCommunicator::Registration final : public RefCounted {
   void* const handle_;
 };
 
+// Memory that NCCL has allocated, registered with one communicator. Whoever gives it up has waited
+// for the work on it.
+class GpuRegisteredMemory final : public RefCounted {
+ public:
+  // UNIMPLEMENTED where NCCL has no such functions.
+  static Result<Ref<GpuRegisteredMemory>> Create(GpuCommunicator& communicator, uint64_t bytes,
+                                                 const GpuWait& wait = {});
+  void* data() const { return memory_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  template <typename T, typename... Args>
+  friend Ref<T> MakeRef(Args&&... args);
+  GpuRegisteredMemory(const GpuPlace& place, void* memory, uint64_t bytes)
+      : place_(place), memory_(memory), bytes_(bytes) {}
+  ~GpuRegisteredMemory() override;
+
+  const GpuPlace place_;
+  void* const memory_;
+  const uint64_t bytes_;
+  Ref<GpuCommunicator::Registration> registration_;
+};
+
 // Operations of this thread that NCCL takes as one, whatever communicators they are of.
 class GpuGroup {
  public:

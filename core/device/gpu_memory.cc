@@ -259,6 +259,11 @@ const GpuStream* StreamOf(const Tensor& tensor) {
   return buffer == nullptr ? nullptr : buffer->stream().get();
 }
 
+bool IsOfOtherLibrary(const Tensor& tensor) {
+  const GpuBuffer* const buffer = GpuBufferOf(tensor);
+  return buffer != nullptr && buffer->is_foreign();
+}
+
 Status BeginUse(const GpuStream& stream, const Tensor& tensor) {
   TUTTI_ASSIGN_OR_RETURN(const GpuBuffer* const buffer, BufferOfGpu(tensor));
   return buffer->stream().get() == &stream ? OkStatus() : BeginUse(stream, *buffer);

@@ -73,6 +73,9 @@ GpuMemory* GpuMemoryOf(const Device& device);
 // The stream that the memory of a tensor on a GPU belongs to; null for one on the host.
 const GpuStream* StreamOf(const Tensor& tensor);
 
+// True for memory that GpuMemory::Wrap was given.
+bool IsOfOtherLibrary(const Tensor& tensor);
+
 // Work of `stream` on the memory of a tensor on a GPU stands between these two: it runs after what
 // was begun there before, and what is begun there later runs after it.
 Status BeginUse(const GpuStream& stream, const Tensor& tensor);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/device/gpu_aborts.h"
 
 namespace tutti {
 namespace {
@@ -69,7 +70,8 @@ DevicePlugin::DevicePlugin(std::string path, const DevicePluginOptions& options)
             [](void* context, int32_t device, uint64_t bytes) {
               MemoryAccount* const account = static_cast<DevicePlugin*>(context)->AccountOf(device);
               if (account != nullptr) account->Unreserve(bytes);
-            }} {}
+            }},
+      aborts_(std::make_unique<GpuAborts>()) {}
 
 DevicePlugin::~DevicePlugin() {
   if (plugin_ != nullptr) api_->close(plugin_);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@
 #include "core/base/status.h"
 
 namespace tutti {
+
+class GpuAborts;
 
 struct DevicePluginOptions {
   // Lines of the plugin's; none: nowhere.
@@ -53,6 +56,9 @@ class DevicePlugin final : public RefCounted {
   // What the plugin's allocations on a device are charged to; its limit is the user's to set.
   MemoryAccount& account(int device) const { return *accounts_[static_cast<size_t>(device)]; }
 
+  // Its communicators that end together (gpu_aborts.h).
+  GpuAborts& aborts() const { return *aborts_; }
+
   const tutti_plugin_api& api() const { return *api_; }
   tutti_plugin* handle() const { return plugin_; }
 
@@ -78,6 +84,7 @@ class DevicePlugin final : public RefCounted {
   int num_devices_ = 0;
   std::string why_no_device_;
   std::vector<Ref<MemoryAccount>> accounts_;
+  const std::unique_ptr<GpuAborts> aborts_;
 };
 
 }  // namespace tutti

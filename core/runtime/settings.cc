@@ -68,9 +68,9 @@ constexpr const char* kOtherVariables[] = {
     "TUTTI_CONFIG_FILE",       "TUTTI_CONFORMANCE_DIR",   "TUTTI_CUDA_DRIVER",
     "TUTTI_FAKE_GPUS",         "TUTTI_GPU_PLUGIN_PATH",   "TUTTI_GPU_REAL",
     "TUTTI_JOB_SECRET",        "TUTTI_JOB_SECRET_FILE",   "TUTTI_NCCL_LIBRARY",
-    "TUTTI_RESTART",           "TUTTI_SIMULATION_SEED",   "TUTTI_SKIP_PACKAGES",
-    "TUTTI_TEST_FIRST_SEED",   "TUTTI_TEST_NCCL",         "TUTTI_TEST_SCALE",
-    "TUTTI_TEST_SEED",         "TUTTI_UPDATE_GOLDENS",
+    "TUTTI_NCCL_REGISTER",     "TUTTI_RESTART",           "TUTTI_SIMULATION_SEED",
+    "TUTTI_SKIP_PACKAGES",     "TUTTI_TEST_FIRST_SEED",   "TUTTI_TEST_NCCL",
+    "TUTTI_TEST_SCALE",        "TUTTI_TEST_SEED",         "TUTTI_UPDATE_GOLDENS",
 };
 
 constexpr const char* kTransports[] = {"auto", "shared_memory", "tcp"};  // as CollectiveTransport

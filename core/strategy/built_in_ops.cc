@@ -12,6 +12,8 @@
 #include "core/base/log.h"
 #include "core/collective/communicator/nccl_devices.h"
 #include "core/device/gpu_memory.h"
+#include "core/device/gpu_pack.h"
+#include "core/device/gpu_tree.h"
 #include "core/strategy/device_values.h"
 #include "core/strategy/replica_context.h"
 #include "core/strategy/strategy.h"
@@ -141,29 +143,14 @@ class ToOneDevice final : public CrossDeviceOps {
 
 // ---- In packs. ----
 
-// Tensors of one dtype that travel as one.
-struct OpsPack {
-  std::vector<size_t> numbers;  // of the reductions
-};
-
-// The reductions in order, cut into so many packs of nearly equal counts, each of one dtype.
-std::vector<OpsPack> OpsPacks(std::span<const Reduction> reductions, int64_t num_packs) {
-  const size_t count = reductions.size();
-  const size_t packs =
-      num_packs == 0 ? count : std::min(count, static_cast<size_t>(num_packs));
-  std::vector<OpsPack> made;
-  for (size_t p = 0; p < packs; ++p) {
-    made.emplace_back();
-    for (size_t i = count * p / packs; i < count * (p + 1) / packs; ++i) {
-      OpsPack& last = made.back();
-      if (!last.numbers.empty() && reductions[last.numbers[0]].tensors[0]->dtype() !=
-                                       reductions[i].tensors[0]->dtype()) {
-        made.emplace_back();
-      }
-      made.back().numbers.push_back(i);
-    }
+// [first, last) of the reductions that travel as one.
+std::vector<std::pair<size_t, size_t>> OpsPacks(std::span<const Reduction> reductions,
+                                                int64_t num_packs, int64_t bytes_per_pack) {
+  std::vector<GpuPackPart> parts;
+  for (const Reduction& reduction : reductions) {
+    parts.push_back({reduction.tensors[0]->dtype(), reduction.tensors[0]->byte_size()});
   }
-  return made;
+  return CutGpuPacks(parts, num_packs, bytes_per_pack);
 }
 
 Result<Ref<Tensor>> Flat(const Tensor& tensor) {
@@ -187,33 +174,35 @@ class PackedAllReduce : public CrossDeviceOps {
       TUTTI_ASSIGN_OR_RETURN(results[i], FoldOnDevices(call, op, reductions[i]));
     }
     if (on_gpus) return results;
-    for (const OpsPack& pack : OpsPacks(reductions, num_packs_)) {
-      TUTTI_RETURN_IF_ERROR(ReducePack(op, reductions, pack, &results));
+    for (const auto& [first, last] :
+         OpsPacks(reductions, num_packs_, call.options.hints.bytes_per_pack)) {
+      TUTTI_RETURN_IF_ERROR(ReducePack(op, reductions.subspan(first, last - first),
+                                       std::span(results).subspan(first, last - first)));
     }
     return results;
   }
 
- private:
   static bool OnGpus(const Reduction& reduction) {
     return AnyOnGpu(reduction.tensors) ||
            std::any_of(reduction.devices.begin(), reduction.devices.end(),
                        [](const Ref<Device>& device) { return !device->id().is_cpu(); });
   }
 
-  static Status ReducePack(ReduceOp op, std::span<const Reduction> reductions, const OpsPack& pack,
-                           std::vector<Ref<Value>>* results) {
-    const Reduction& first = reductions[pack.numbers[0]];
-    if (pack.numbers.size() == 1) {
+ private:
+  static Status ReducePack(ReduceOp op, std::span<const Reduction> reductions,
+                           std::span<Ref<Value>> results) {
+    const Reduction& first = reductions[0];
+    if (reductions.size() == 1) {
       TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldInOrder(op, first.tensors));
-      (*results)[pack.numbers[0]] = PlacedOn(fold, first.devices.size());
+      results[0] = PlacedOn(fold, first.devices.size());
       return OkStatus();
     }
     std::vector<Ref<Tensor>> packed;
     for (size_t replica = 0; replica < first.tensors.size(); ++replica) {
       std::vector<Ref<Tensor>> parts;
       std::vector<const Tensor*> pointers;
-      for (const size_t i : pack.numbers) {
-        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> flat, Flat(*reductions[i].tensors[replica]));
+      for (const Reduction& reduction : reductions) {
+        TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> flat, Flat(*reduction.tensors[replica]));
         pointers.push_back(flat.get());
         parts.push_back(std::move(flat));
       }
@@ -222,13 +211,13 @@ class PackedAllReduce : public CrossDeviceOps {
     }
     TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> fold, FoldInOrder(op, packed));
     int64_t at = 0;
-    for (const size_t i : pack.numbers) {
+    for (size_t i = 0; i < reductions.size(); ++i) {
       const Tensor& operand = *reductions[i].tensors[0];
       TUTTI_ASSIGN_OR_RETURN(
           const Ref<Tensor> part,
           fold->Slice(at, at + operand.num_elements())->Reshape(operand.shape().dims()));
       at += operand.num_elements();
-      (*results)[i] = PlacedOn(part, reductions[i].devices.size());
+      results[i] = PlacedOn(part, reductions[i].devices.size());
     }
     return OkStatus();
   }
@@ -236,11 +225,53 @@ class PackedAllReduce : public CrossDeviceOps {
   const int64_t num_packs_;
 };
 
+// Whether a reduction goes from the devices of its tensors back to them.
+bool IsAllReduce(const Reduction& reduction) {
+  bool in_place = reduction.tensors.size() == reduction.devices.size();
+  for (size_t i = 0; in_place && i < reduction.tensors.size(); ++i) {
+    in_place = reduction.tensors[i]->device() == reduction.devices[i]->id();
+  }
+  return in_place;
+}
+
+// Between GPUs along a tree of their links and back, in packs; what is no all_reduce of them, or
+// nothing for a tree, goes to one device and from there to where it is wanted.
 class HierarchicalCopy final : public PackedAllReduce {
  public:
   explicit HierarchicalCopy(int64_t num_packs) : PackedAllReduce(num_packs) {}
   std::string Describe() const override {
     return Format("HierarchicalCopyAllReduce(num_packs={})", num_packs());
+  }
+
+ protected:
+  Result<std::vector<Ref<Value>>> ReduceImplementation(
+      const CrossDeviceCall& call, ReduceOp op, bool batch,
+      std::span<const Reduction> reductions) override {
+    if (std::none_of(reductions.begin(), reductions.end(), OnGpus)) {
+      return PackedAllReduce::ReduceImplementation(call, op, batch, reductions);
+    }
+    std::vector<Ref<Value>> results(reductions.size());
+    std::vector<std::vector<Ref<Tensor>>> tensors;
+    std::vector<size_t> numbers;  // of the reductions that they are of
+    for (size_t i = 0; i < reductions.size(); ++i) {
+      const Reduction& reduction = reductions[i];
+      if (IsAllReduce(reduction) && reduction.tensors.size() > 1 &&
+          CheckGpuTree(op, reduction.tensors).ok()) {
+        tensors.push_back(reduction.tensors);
+        numbers.push_back(i);
+        continue;
+      }
+      const Device* const one[] = {reduction.devices[0].get()};
+      const GpuWait wait{&call.options, &call.strategy.environment().clock()};
+      TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> folds,
+                             AllReduceOnDevices(op, reduction.tensors, one, wait));
+      results[i] = PlacedOn(folds[0], reduction.devices.size());
+    }
+    TUTTI_ASSIGN_OR_RETURN(const auto folds,
+                           GpuTreeAllReduce(op, tensors, num_packs(),
+                                            call.options.hints.bytes_per_pack));
+    for (size_t k = 0; k < numbers.size(); ++k) results[numbers[k]] = PlacedOnEach(folds[k]);
+    return results;
   }
 };
 
@@ -266,7 +297,8 @@ class NcclAllReduceOps final : public PackedAllReduce {
     if (can.ok()) {
       const GpuWait wait{&call.options, &call.strategy.environment().clock()};
       TUTTI_ASSIGN_OR_RETURN(const auto folds,
-                             nccl_.AllReduce(op, tensors, num_packs(), wait));
+                             nccl_.AllReduce(op, tensors, num_packs(),
+                                             call.options.hints.bytes_per_pack, wait));
       std::vector<Ref<Value>> results;
       for (const std::vector<Ref<Tensor>>& each : folds) results.push_back(PlacedOnEach(each));
       return results;
@@ -285,12 +317,8 @@ class NcclAllReduceOps final : public PackedAllReduce {
 
  private:
   static Status CheckCan(ReduceOp op, const Reduction& reduction) {
-    bool in_place = reduction.tensors.size() == reduction.devices.size();
-    for (size_t i = 0; in_place && i < reduction.tensors.size(); ++i) {
-      in_place = reduction.tensors[i]->device() == reduction.devices[i]->id();
-    }
     TUTTI_RETURN_IF_ERROR(NcclDevices::CheckCan(op, reduction.tensors));
-    if (in_place) return OkStatus();
+    if (IsAllReduce(reduction)) return OkStatus();
     return FailedPrecondition("it is no all_reduce: its results go to other devices");
   }
 

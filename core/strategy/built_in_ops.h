@@ -1,6 +1,8 @@
-// The cross-device ops that the library brings. All of them fold in the order of the replicas, so
-// that their results have the same bits; they differ in how the tensors travel, which memory of one
-// machine's CPUs makes little of.
+// The cross-device ops that the library brings. On CPUs all of them fold in the order of the
+// replicas, so that their results have the same bits; they differ in how the tensors travel, which
+// memory of one machine's CPUs makes little of. So they do on GPUs, but for
+// HierarchicalCopyAllReduce with more than two (device/gpu_tree.h says which bits those are) and
+// for NCCL.
 
 #ifndef TUTTI_CORE_STRATEGY_BUILT_IN_OPS_H_
 #define TUTTI_CORE_STRATEGY_BUILT_IN_OPS_H_
@@ -29,11 +31,14 @@ Result<Ref<CrossDeviceOps>> MakeReductionToOneDevice(const DeviceSet& devices,
                                                      Ref<Function> accumulation);
 
 // "HierarchicalCopyAllReduce": the tensors of a batch are put into `num_packs` packs, one fold
-// each; 0: none is packed. INVALID_ARGUMENT for a negative number.
+// each, and more where a pack would have more than the bytes_per_pack of the call; 0: none is
+// packed. Between GPUs packs go along a tree of the links between them and back
+// (device/gpu_tree.h); what is no all_reduce of one tensor of each GPU goes to the first device
+// that it is wanted on. INVALID_ARGUMENT for a negative number.
 Result<Ref<CrossDeviceOps>> MakeHierarchicalCopyAllReduce(int64_t num_packs);
 
-// "NcclAllReduce": NVIDIA's library, of which this build has no plugin: the first use says so in
-// one warning, and the folds are those of AllReduce. num_packs: as above.
+// "NcclAllReduce": NVIDIA's library, between GPUs of which each has one tensor. What it cannot
+// serve goes as by AllReduce, and the first such use says why in one warning. num_packs: as above.
 Result<Ref<CrossDeviceOps>> MakeNcclAllReduce(int64_t num_packs);
 
 }  // namespace tutti

@@ -1,16 +1,18 @@
 """Collectives of tensors on GPUs in Python, with a fake driver that has two.
 
-    collectives_test.py FAKE_DRIVER FAKE_NCCL       (PYTHONPATH leads to the package)
+    collectives_test.py FAKE_DRIVER FAKE_NCCL OLD_NCCL      (PYTHONPATH leads to the package)
 """
 
 import ctypes
 import os
+import subprocess
 import sys
 import threading
 import unittest
 
 FAKE = sys.argv.pop(1)
 NCCL = sys.argv.pop(1)
+OLD_NCCL = sys.argv.pop(1)
 os.environ["TUTTI_CUDA_DRIVER"] = FAKE
 os.environ["TUTTI_NCCL_LIBRARY"] = NCCL
 
@@ -189,6 +191,22 @@ class CollectivesTest(unittest.TestCase):
             self.assertIsInstance(error, tutti.errors.InvalidArgumentError)
             self.assertRegex(str(error), "rank 1: all_reduce #1 got tensors on a GPU, rank 0 on "
                                          "the host; let the tensors of a call lie on GPUs on all")
+
+    def test_the_tensors_of_a_call_lie_on_one_device(self):
+        with self.assertRaisesRegex(
+                tutti.errors.InvalidArgumentError,
+                "rank 0: all_reduce #1: the tensor float32.4. lies on .*GPU:1, and the tensor "
+                "float32.4. of the same call on .*GPU:0; the tensors of a rank's call lie on one "):
+            self.ranks[0].all_reduce(self.there[0], out=self.there[1], timeout=60)
+
+    def test_an_nccl_that_is_too_old_says_which_would_do(self):
+        told = subprocess.run(
+            [sys.executable, "-c",
+             "import tutti; print(tutti.Runtime().describe_plugins()[0]['nccl_reason'])"],
+            capture_output=True, text=True, check=True, timeout=100,
+            env={**os.environ, "TUTTI_NCCL_LIBRARY": OLD_NCCL}).stdout
+        self.assertRegex(told, r"NCCL 2\.17\.3 \(.*, from TUTTI_NCCL_LIBRARY\) is too old; 2\.18 or "
+                               "newer is needed: install one")
 
     def test_a_closed_one_refuses(self):
         rank = self.ranks[0]

@@ -1,6 +1,14 @@
 // Which NCCL is used and with which settings, what it lacks, and bad input, each with its sentence.
-#include <cstdio>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "core/device/gpu_aborts.h"
 #include "tests/gpu/nccl_testing.h"
 
 namespace tutti::gpu {
@@ -8,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 GpuCollectivesSettings Settings(std::string network_interface, bool share_devices = false,
                                 std::string key = "") {
@@ -149,6 +158,109 @@ TEST_F(Nccl, SettingsAreTakenBeforeTheFirstCommunicator) {
   unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
+// The sockets that a child process has, as it sees them itself.
+std::string SocketsOfAChild() {
+  std::string seen;
+  FILE* const child = popen("for f in /proc/self/fd/*; do readlink $f; done", "r");
+  for (int byte = child == nullptr ? EOF : std::fgetc(child); byte != EOF;) {
+    seen += static_cast<char>(byte);
+    byte = std::fgetc(child);
+  }
+  if (child != nullptr) pclose(child);
+  return seen;
+}
+// Those of this process that listen on a port which stands in the id.
+std::vector<std::string> ListenersOf(const GpuCommunicatorId& id) {
+  std::vector<std::string> found;
+  for (int file = 0; file < 1024; ++file) {
+    int listens = 0;
+    socklen_t length = sizeof(listens);
+    if (getsockopt(file, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) {
+      continue;
+    }
+    sockaddr_in address = {};  // a port stands at the same place in one of IPv6
+    length = sizeof(address);
+    getsockname(file, reinterpret_cast<sockaddr*>(&address), &length);
+    const auto* const port = reinterpret_cast<const unsigned char*>(&address.sin_port);
+    if (std::search(id.begin(), id.end(), port, port + 2) == id.end()) continue;
+    char name[64] = {};
+    const std::string link = "/proc/self/fd/" + std::to_string(file);
+    if (readlink(link.c_str(), name, sizeof(name) - 1) > 0) found.emplace_back(name);
+  }
+  return found;
+}
+
+TEST_F(Nccl, TheSocketOfAnIdGoesToNoChildProcess) {
+  const auto id = NewGpuCommunicatorId(*plugin_);
+  GPU_OK(id);
+  const std::vector<std::string> listeners = ListenersOf(id.value());
+  ASSERT_FALSE(listeners.empty());
+  const std::string seen = SocketsOfAChild();
+  EXPECT_THAT(seen, HasSubstr("pipe:"));
+  for (const std::string& listener : listeners) {
+    EXPECT_THAT(seen, Not(HasSubstr(listener)));
+  }
+  // What the program opens so is inherited as it wants.
+  const int own = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(listen(own, 1), 0);
+  GPU_OK(NewGpuCommunicatorId(*plugin_));
+  EXPECT_EQ(fcntl(own, F_GETFD) & FD_CLOEXEC, 0);
+  close(own);
+}
+
+TEST_F(Nccl, MemoryOfItsOwnIsRegisteredAndGivenBackInPairs) {
+  Make(2);
+  const auto registered = FunctionOfNccl<fake::CountRegistered>(fake::kCountRegistered);
+  GpuCommunicator& comm = *ranks_[0]->communicator;
+  auto made = GpuRegisteredMemory::Create(comm, 4096);
+  GPU_OK(made);
+  EXPECT_EQ(registered(), 1);
+  EXPECT_GE(plugin_->account(0).used_bytes(), 4096u);
+  made.value().reset();
+  EXPECT_EQ(registered(), 0);
+  // With an aborted communicator the registration goes; the memory is given back all the same.
+  made = GpuRegisteredMemory::Create(comm, 4096);
+  GPU_OK(made);
+  const std::vector<Ref<GpuCommunicator>> all = {ranks_[0]->communicator,
+                                                 ranks_[1]->communicator};
+  GPU_OK(GpuCommunicator::Abort(all));
+  EXPECT_EQ(registered(), 0);
+  made.value().reset();
+  EXPECT_THAT(GpuRegisteredMemory::Create(comm, 4096).status().ToString(),
+              HasSubstr("the communicator was aborted"));
+  Use(TUTTI_GPU_NCCL_2_18);
+  Make(1);
+  EXPECT_EQ(GpuRegisteredMemory::Create(*ranks_[0]->communicator, 64).status().code(),
+            StatusCode::kUnimplemented);
+}
+
+TEST_F(Nccl, ThoseThatHaveLostTheirEpochAreAbortedInOneGroup) {
+  Make(4);
+  const auto most = FunctionOfNccl<fake::MostAborted>(fake::kMostAborted);
+  most();
+  GpuAborts& aborts = plugin_->aborts();
+  bool lost = false;
+  std::vector<std::unique_ptr<GpuAborts::Membership>> members;
+  for (size_t i = 0; i < 4; ++i) {
+    // The last one's epoch goes on.
+    members.push_back(
+        aborts.Join(ranks_[i]->communicator, [&lost, i] { return lost && i != 3; }));
+  }
+  const auto state = [&](size_t i) { return ranks_[i]->communicator->Info().value().state; };
+  const Ref<GpuCommunicator> first[] = {ranks_[0]->communicator};
+  const Ref<GpuCommunicator> second[] = {ranks_[1]->communicator};
+  members[0].reset();
+  GPU_OK(aborts.Abort(first, {}));
+  EXPECT_EQ(most(), 1);
+  EXPECT_EQ(state(1), TUTTI_PLUGIN_COMMUNICATOR_READY);
+  lost = true;
+  GPU_OK(aborts.Abort(second, {}));
+  EXPECT_EQ(most(), 2);
+  EXPECT_EQ(state(1), TUTTI_PLUGIN_COMMUNICATOR_ABORTED);
+  EXPECT_EQ(state(2), TUTTI_PLUGIN_COMMUNICATOR_ABORTED);
+  EXPECT_EQ(state(3), TUTTI_PLUGIN_COMMUNICATOR_READY);
+}
+
 TEST_F(Nccl, RanksOnOneDeviceNeedAnNcclThatCan) {
   const auto two = [&]() -> Status {
     TUTTI_ASSIGN_OR_RETURN(const GpuCommunicatorId id, NewGpuCommunicatorId(*plugin_));
@@ -232,6 +344,11 @@ TEST(RealNccl, HasAVersionAndAnIdAndFailsClearlyWithoutADriver) {
   GPU_OK(ConfigureGpuCollectives(*plugin, Settings("lo")));
   const auto id = NewGpuCommunicatorId(*plugin);
   GPU_OK(id);
+  // Its listening socket is found by the address in the id, and no child process gets it.
+  const std::vector<std::string> listeners = ListenersOf(id.value());
+  ASSERT_FALSE(listeners.empty());
+  const std::string seen = SocketsOfAChild();
+  for (const std::string& listener : listeners) EXPECT_THAT(seen, Not(HasSubstr(listener)));
   auto made = GpuCommunicator::Begin(PlaceOf(plugin, 0), {id.value(), 0, 1});
   const CallOptions options = InTime();
   const Status status =

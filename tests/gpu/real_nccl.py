@@ -1,15 +1,17 @@
 """The plugin with the real NCCL of a wheel, without a driver: version, id, and what it says.
 
-    real_nccl.py TUTTI_GPU_TEST FOLDER      the wheel (200 to 300 MB) goes there when there is none
+    real_nccl.py TUTTI_GPU_TEST FOLDER [--fetch]
 
-Ends with 77 where there is no wheel and none can be fetched.
+The wheel (nvidia-nccl-cu13, 200 to 300 MB) is taken from FOLDER or from where Python has it; with
+--fetch it goes to FOLDER when there is none. Ends with 77 where there is none.
 """
 
 import os
 import subprocess
 import sys
 
-TEST, FOLDER = sys.argv[1:]
+TEST, FOLDER = sys.argv[1:3]
+FETCH = sys.argv[3:] == ["--fetch"]
 
 
 def find():
@@ -20,6 +22,9 @@ def find():
     return None
 
 
+if find() is None and not FETCH:
+    print("skipped: NCCL's wheel is not installed (pip install nvidia-nccl-cu13)")
+    sys.exit(77)
 if find() is None:
     fetched = subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",

@@ -44,6 +44,37 @@ static tutti_status *Nothing(tutti_context *context, const tutti_value *in, tutt
   return NULL;
 }
 
+/* Ranks whose tensors lie on the host and on a GPU hear of it, both. */
+static void CheckRanksThatDisagree(tutti_tensor *here, tutti_tensor *there) {
+  tutti_communicator *ranks[2] = {NULL, NULL};
+  tutti_future *futures[2] = {NULL, NULL};
+  OK(tutti_communicator_create_local(NULL, 2, NULL, ranks));
+  OK(tutti_communicator_all_reduce_async(ranks[0], here, TUTTI_REDUCE_SUM, NULL, here,
+                                         &futures[0]));
+  OK(tutti_communicator_all_reduce_async(ranks[1], there, TUTTI_REDUCE_SUM, NULL, there,
+                                         &futures[1]));
+  for (int rank = 0; rank < 2; ++rank) {
+    tutti_value *none = NULL;
+    OK(tutti_future_wait(futures[rank], NULL));
+    REFUSED(tutti_future_result(futures[rank], &none), TUTTI_INVALID_ARGUMENT,
+            "rank 1: all_reduce #1 got tensors on a GPU, rank 0 on the host");
+    tutti_future_release(futures[rank]);
+    tutti_communicator_release(ranks[rank]);
+  }
+}
+
+/* With an NCCL of 2.17 the plugin says which one would do. */
+static void CheckOldNccl(void) {
+  const char *nccl = getenv("TUTTI_NCCL_LIBRARY");
+  if (nccl == NULL || strstr(nccl, "2_17") == NULL) return;
+  tutti_bytes *plugins = NULL;
+  OK(tutti_device_describe_plugins(NULL, &plugins));
+  const char *told = tutti_bytes_get_view(plugins).data;
+  CHECK(strstr(told, "NCCL 2.17.3 (") != NULL);
+  CHECK(strstr(told, "is too old; 2.18 or newer is needed: install one") != NULL);
+  tutti_bytes_release(plugins);
+}
+
 /* What it costs to run on two GPUs. */
 static void TimeRuns(void) {
   const char *devices[] = {"GPU:0", "GPU:1"};
@@ -105,6 +136,8 @@ int main(void) {
   REFUSED(tutti_communicator_all_reduce(ranks[0], there, TUTTI_REDUCE_SUM, NULL, here),
           TUTTI_INVALID_ARGUMENT, "the tensors of a rank's call lie on one device");
   CHECK(data == NULL && made == NULL && dataset == NULL);
+  CheckRanksThatDisagree(here, there);
+  CheckOldNccl();
 
   /* Made there, and in pinned memory. */
   tutti_tensor_options options = TUTTI_TENSOR_OPTIONS_INIT;

@@ -112,15 +112,18 @@ func NewReductionToOneDevice(device string,
 }
 
 // NewHierarchicalCopyAllReduce folds the tensors of a batch in so many packs; 0: none is packed, a
-// negative number is ErrInvalidArgument. Results have the bits of those without CrossDeviceOps.
+// negative number is ErrInvalidArgument. Results have the bits of those without CrossDeviceOps, but
+// between GPUs: there packs go along a tree of the links between them and back, and of more than
+// two GPUs sums and products of floats have the bits of that tree, the same on all of them.
 func NewHierarchicalCopyAllReduce(packs int) (CrossDeviceOps, error) {
 	return newLibraryOps(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Reducer_hierarchical_copy_all_reduce(runtime, int64(packs), made)
 	})
 }
 
-// NewNcclAllReduce is NVIDIA's library, whose plugin this build has not: the first use says so in
-// one warning and goes, with what follows, the way it goes without CrossDeviceOps.
+// NewNcclAllReduce is NVIDIA's library, between GPUs of which each has one tensor. What it cannot
+// serve (values on the host, no NCCL, one of a version before 2.18) goes the way it goes without
+// CrossDeviceOps, and the first such use says why in one warning.
 func NewNcclAllReduce(packs int) (CrossDeviceOps, error) {
 	return newLibraryOps(func(runtime uintptr, made *uintptr) uintptr {
 		return native.Reducer_nccl_all_reduce(runtime, int64(packs), made)

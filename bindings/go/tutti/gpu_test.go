@@ -3,6 +3,7 @@ package tutti
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -91,6 +92,35 @@ func TestGPUTensorsAreReducedWhereTheyLie(t *testing.T) {
 	host := must[*Tensor](t)(r.CopyToDevice(ctx, tensors[0], MemoryOptions{Pinned: true}))
 	saysWrong(t, ranks[0].AllReduce(ctx, Sum, tensors[0], host), ErrInvalidArgument,
 		"the tensors of a rank's call lie on one device")
+}
+
+func TestGPURanksThatDisagreeAreToldSo(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	ctx := context.Background()
+	ranks := must[[]*Communicator](t)(r.NewLocalCommunicators(2, "gpus"))
+	here := must[*Tensor](t)(TensorIn(r, []float32{1, 2}))
+	there := must[*Tensor](t)(r.CopyToDevice(ctx, here, MemoryOptions{Device: "GPU:0"}))
+	errs := make(chan error, 2)
+	for rank, tensor := range []*Tensor{here, there} {
+		go func() { errs <- ranks[rank].AllReduce(ctx, Sum, tensor, tensor) }()
+	}
+	for range ranks {
+		saysWrong(t, <-errs, ErrInvalidArgument,
+			"rank 1: all_reduce #1 got tensors on a GPU, rank 0 on the host")
+	}
+}
+
+func TestGPUAnOldNcclSaysWhichWouldDo(t *testing.T) {
+	r := twoGPUs(t)
+	defer r.Shutdown(context.Background())
+	if !strings.Contains(os.Getenv("TUTTI_NCCL_LIBRARY"), "2_17") {
+		t.Skip("without an NCCL of 2.17")
+	}
+	if told := must[string](t)(r.DescribePlugins()); !strings.Contains(told, "NCCL 2.17.3 (") ||
+		!strings.Contains(told, "is too old; 2.18 or newer is needed: install one") {
+		t.Fatal(told)
+	}
 }
 
 func TestGPUsArePresentedAsLogicalOnesThatCountTheirMemory(t *testing.T) {

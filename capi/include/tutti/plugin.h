@@ -384,6 +384,12 @@ typedef struct tutti_plugin_api {
 
   /* NULL: the plugin has no communicators. */
   const tutti_plugin_communicator_api *communicators;
+
+  /* Whether kernels of `device` can work on memory of `peer` where it lies: 1, and from then on
+   * they may, or 0 where the machine has no way between the two; copies go between all devices. It
+   * is memory that this table allocates, or that other libraries allocate the ordinary way. */
+  tutti_status *(*reach_peer)(tutti_plugin *plugin, int32_t device, int32_t peer,
+                              int32_t *out_reaches);
 } tutti_plugin_api;
 
 TUTTI_END_DECLS

@@ -69,15 +69,18 @@ TUTTI_API tutti_status *tutti_reducer_create_reduction_to_one_device(
     tutti_runtime *runtime, const char *reduce_to_device, tutti_callback accumulation,
     tutti_reducer **out_reducer);
 
-/* The tensors of a batch in `num_packs` packs, one fold each; 0: none is packed. INVALID_ARGUMENT
- * for a negative number. Results have the bits of those of all_reduce.
- * Context: building. Threads: any. Since: 0.1. */
+/* The tensors of a batch in `num_packs` packs, one fold each, and more where a pack would have more
+ * than the bytes_per_pack of the call; 0: none is packed. INVALID_ARGUMENT for a negative number.
+ * Results have the bits of those of all_reduce, but between GPUs: there packs go along a tree of
+ * the links between them and back, and of more than two GPUs sums and products of floats have the
+ * bits of that tree, the same on all of them. Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_reducer_create_hierarchical_copy_all_reduce(
     tutti_runtime *runtime, int64_t num_packs, tutti_reducer **out_reducer);
 
-/* NVIDIA's library, whose plugin this build has not: the first use says so in one warning and goes,
- * with what follows, as all_reduce does. num_packs: as above.
- * Context: building. Threads: any. Since: 0.1. */
+/* NVIDIA's library, between GPUs of which each has one tensor. What it cannot serve (values on the
+ * host, no NCCL, one of a version before 2.18) goes as by all_reduce, and the first such use says
+ * why in one warning. num_packs and bytes_per_pack: as above. Context: building. Threads: any.
+ * Since: 0.1. */
 TUTTI_API tutti_status *tutti_reducer_create_nccl_all_reduce(tutti_runtime *runtime,
                                                              int64_t num_packs,
                                                              tutti_reducer **out_reducer);

@@ -239,7 +239,10 @@ Status Communicator::CallScope::RunByNccl() {
     status = std::move(status).WithPrefix(
         Format("rank {}: {} #{}", self_->rank_, CollectiveOpName(op_), sequence_));
   }
-  return self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  status = self_->transport_->Fail(WithCallDetails(std::move(status), self_->rank_, op_, label));
+  // After the epoch: those of this process that have lost it, too, are aborted in one group.
+  self_->gpu_ranks_->Abort();
+  return status;
 }
 
 // Once for each communicator.

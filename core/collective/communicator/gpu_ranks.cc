@@ -77,9 +77,13 @@ bool NcclReduces(ReduceOp op, DType dtype) {
 
 Status GpuRanks::Decide(const GpuPlace& place, const GpuCollectivesSettings& settings,
                         const Exchange& exchange, const GpuWait& wait) {
-  TUTTI_RETURN_IF_ERROR(Choose(place, settings, exchange, wait));
+  Status chosen = Choose(place, settings, exchange, wait);
+  if (!chosen.ok()) {
+    Abort();
+    return chosen;
+  }
   decided_ = true;
-  if (!why_not_.empty()) communicator_.reset();
+  if (!why_not_.empty()) Abort();
   return OkStatus();
 }
 
@@ -142,6 +146,12 @@ Status GpuRanks::Choose(const GpuPlace& place, const GpuCollectivesSettings& set
   Status ready = begun.status();
   if (begun.ok()) {
     communicator_ = std::move(begun).value();
+    const std::function<Status()>* const lost = wait.failure;
+    membership_ = place.plugin->aborts().Join(
+        communicator_, lost == nullptr ? [] { return false; }
+                                       : std::function<bool()>([ask = *lost] {
+                                           return !ask().ok();
+                                         }));
     CallOptions forming = *wait.options;
     forming.deadline =
         Deadline::Earlier(forming.deadline, Deadline::After(*wait.clock, kMostFormingNs));
@@ -215,18 +225,23 @@ Status GpuRanks::Run(CollectiveCall* call, const Agreement& agreed, const GpuWai
       RunByNccl({*communicator_, stream_, rank_, size_, peer}, call, agreed,
                 {wait.options, wait.clock, &failure});
   // An operation that NCCL has given up can be over before the wait has asked.
-  if (status.ok()) status = failure();
-  if (!status.ok()) Abort();
+  if (status.ok()) return failure();
+  // Another rank of this process may have aborted this one, too, when the epoch ended; why it did
+  // says more.
+  if (wait.failure != nullptr) {
+    Status lost = (*wait.failure)();
+    if (!lost.ok()) return lost;
+  }
   return status;
 }
 
 // What comes of an abort that hangs, the plugin says.
 void GpuRanks::Abort() {
-  const Ref<GpuCommunicator> aborted = std::move(communicator_);
-  const Ref<GpuCommunicator> one[] = {aborted};
+  if (!communicator_) return;
+  const Ref<GpuCommunicator> one[] = {std::move(communicator_)};
   const CallOptions options = CallOptions::WithTimeout(RealClock(), kMostAbortNs);
-  GpuCommunicator::Abort(one, {&options, &RealClock(), nullptr}).rep();
-  communicator_.reset();
+  one[0]->place().plugin->aborts().Abort(one, {&options, &RealClock(), nullptr}).rep();
+  membership_.reset();
   if (why_not_.empty()) why_not_ = "it was aborted";
 }
 

@@ -13,10 +13,11 @@
 // the header, or an exchange of headers where those of the ranks may differ.
 //
 // A call returns when the work is done: so a deadline, an asynchronous error of NCCL and the end of
-// the epoch end it. Whatever ends it aborts the rank's NCCL communicator, and a new epoch has a new
-// one. Folds are NCCL's: the same bits on all ranks, but not the host's. What it does not fold, and
-// what has to be reproducible, is folded in the order of the ranks by the kernels, with the host's
-// bits (nccl_fold.h).
+// the epoch end it. Whatever ends it ends the epoch, and aborts the rank's NCCL communicator, in
+// one group with those of other ranks in this process that have lost theirs (device/gpu_aborts.h);
+// a new epoch has a new one. Folds are NCCL's: the same bits on all ranks, but not the host's. What
+// it does not fold, and what has to be reproducible, is folded in the order of the ranks by the
+// kernels, with the host's bits (nccl_fold.h).
 //
 // Threads: of the call that has the rank's turn.
 
@@ -25,6 +26,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +35,7 @@
 #include "core/base/status.h"
 #include "core/collective/call/call_header.h"
 #include "core/collective/call/transport.h"
+#include "core/device/gpu_aborts.h"
 #include "core/device/gpu_communicator.h"
 #include "core/device/gpu_stream.h"
 
@@ -73,15 +76,16 @@ class GpuRanks {
   // All ranks make it before each call; INVALID_ARGUMENT, the same on all, where they differ.
   Result<Agreement> Agree(const CollectiveCall& call, const CallLabel& label,
                           const Compare& compare, const Exchange& exchange) const;
-  // The call, which has on_gpu. After an error the communicator is aborted. `peer`: of a transfer,
-  // the other rank.
+  // The call, which has on_gpu. After an error whoever called ends the epoch, and then aborts.
+  // `peer`: of a transfer, the other rank.
   Status Run(CollectiveCall* call, const Agreement& agreed, const GpuWait& wait,
              int64_t peer = -1);
+  // Ends what NCCL does, with all others of the process that have lost their epoch.
+  void Abort();
 
  private:
   Status Choose(const GpuPlace& place, const GpuCollectivesSettings& settings,
                 const Exchange& exchange, const GpuWait& wait);
-  void Abort();
 
   const int64_t rank_;
   const int64_t size_;
@@ -89,6 +93,7 @@ class GpuRanks {
   bool folds_in_rank_order_ = false;
   std::string why_not_;
   Ref<GpuCommunicator> communicator_;
+  std::unique_ptr<GpuAborts::Membership> membership_;  // of it
   // A rank's own: in that of the tensors, which ranks on one GPU may share, one rank's operation
   // would wait for another's behind it.
   Ref<GpuStream> stream_;

@@ -179,8 +179,11 @@ Status Communicator::CallScope::RunTransfer() {
                                                  peer_));
   }
   const CallLabel label{sequence_, self_->epoch_, &self_->group_name_};
-  return self_->transport_->Fail(
+  status = self_->transport_->Fail(
       WithCallDetails(std::move(status), self_->rank_, op_, label).With("peer", peer_));
+  // After the epoch: those of this process that have lost it, too, are aborted in one group.
+  RanksOfPair().Abort();
+  return status;
 }
 
 }  // namespace tutti

@@ -1,114 +1,32 @@
 #include "core/collective/communicator/nccl_devices.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/collective/communicator/gpu_ranks.h"
+#include "core/device/gpu_aborts.h"
 #include "core/device/gpu_memory.h"
+#include "core/device/gpu_pack.h"
 
 namespace tutti {
 namespace {
 
 constexpr int64_t kMostDevicesAbortNs = 10 * kSecondNs;
 
-// Tensors of one dtype, side by side on each device, where there are several.
-class NcclPack {
- public:
-  NcclPack(std::span<const std::vector<Ref<Tensor>>> tensors, size_t device)
-      : stream_(Ref<GpuStream>::Retain(
-            const_cast<GpuStream*>(StreamOf(*tensors[0][device])))),
-        memory_(MakeRef<GpuMemory>(stream_->place())) {
-    for (const std::vector<Ref<Tensor>>& each : tensors) inputs_.push_back(each[device]);
-  }
-
-  const GpuStream& stream() const { return *stream_; }
-  DType dtype() const { return inputs_[0]->dtype(); }
-  uint64_t elements() const {
-    uint64_t count = 0;
-    for (const Ref<Tensor>& input : inputs_) count += static_cast<uint64_t>(input->num_elements());
-    return count;
-  }
-  const void* from() const { return from_->address(); }
-  void* to() const { return to_->address(); }
-
-  Status Gather() {
-    for (Ref<Tensor>& input : inputs_) {
-      if (!input->is_contiguous()) {
-        TUTTI_ASSIGN_OR_RETURN(input, CopyToGpu(*input, *memory_, stream_));
-      }
-      TUTTI_RETURN_IF_ERROR(BeginUse(*stream_, *input));
-      TUTTI_ASSIGN_OR_RETURN(results_.emplace_back(), New(input->shape()));
-    }
-    if (inputs_.size() == 1) {
-      from_ = inputs_[0];
-      to_ = results_[0];
-      return OkStatus();
-    }
-    TUTTI_ASSIGN_OR_RETURN(to_, New(Shape({static_cast<int64_t>(elements())})));
-    from_ = to_;
-    const std::vector<tutti_plugin_piece> pieces = Pieces(inputs_);
-    return DevicePlugin::Taken(stream_->place().api().pack(stream_->raw(), pieces.data(),
-                                                           pieces.size(), to_->address()));
-  }
-  Status Scatter() {
-    if (inputs_.size() > 1) {
-      const std::vector<tutti_plugin_piece> pieces = Pieces(results_);
-      TUTTI_RETURN_IF_ERROR(DevicePlugin::Taken(stream_->place().api().unpack(
-          stream_->raw(), pieces.data(), pieces.size(), to_->address())));
-    }
-    for (const Ref<Tensor>& input : inputs_) TUTTI_RETURN_IF_ERROR(EndUse(*stream_, *input));
-    TUTTI_ASSIGN_OR_RETURN(done_, GpuEvent::Create(stream_->place(), false));
-    return done_->Record(*stream_);
-  }
-  Status Wait(const GpuWait& wait) const { return done_->Wait(wait); }
-  std::vector<Ref<Tensor>>& results() { return results_; }
-
- private:
-  Result<Ref<Tensor>> New(const Shape& shape) const {
-    return memory_->Create(dtype(), shape, false, stream_);
-  }
-  static std::vector<tutti_plugin_piece> Pieces(std::span<const Ref<Tensor>> tensors) {
-    std::vector<tutti_plugin_piece> pieces;
-    uint64_t offset = 0;
-    for (const Ref<Tensor>& tensor : tensors) {
-      if (tensor->byte_size() == 0) continue;
-      pieces.push_back({tensor->address(), tensor->byte_size(), offset});
-      offset += tensor->byte_size();
-    }
-    return pieces;
-  }
-
-  const Ref<GpuStream> stream_;
-  const Ref<GpuMemory> memory_;
-  std::vector<Ref<Tensor>> inputs_;
-  std::vector<Ref<Tensor>> results_;
-  Ref<Tensor> from_;
-  Ref<Tensor> to_;
-  Ref<GpuEvent> done_;
-};
-
-// [first, last) of the tensors that go in one call.
-std::vector<std::pair<size_t, size_t>> NcclPacks(
-    std::span<const std::vector<Ref<Tensor>>> tensors, int64_t num_packs) {
-  const size_t count = tensors.size();
-  const size_t packs = num_packs == 0 ? count : std::min(count, static_cast<size_t>(num_packs));
-  std::vector<std::pair<size_t, size_t>> made;
-  for (size_t p = 0; p < packs; ++p) {
-    size_t first = count * p / packs;
-    const size_t last = count * (p + 1) / packs;
-    for (size_t i = first + 1; i <= last; ++i) {
-      if (i < last && tensors[i][0]->dtype() == tensors[first][0]->dtype()) continue;
-      made.emplace_back(first, i);
-      first = i;
-    }
-  }
-  return made;
+bool WantsRegistration() {
+  const char* const asked = std::getenv("TUTTI_NCCL_REGISTER");
+  return asked != nullptr && std::string_view(asked) == "1";
 }
 
 }  // namespace
+
+NcclDevices::NcclDevices() = default;
+NcclDevices::~NcclDevices() { Abort(); }
 
 Status NcclDevices::CheckCan(ReduceOp op, std::span<const Ref<Tensor>> tensors) {
   std::vector<int> ordinals;
@@ -145,6 +63,8 @@ Status NcclDevices::Prepare(std::span<const Ref<Tensor>> tensors, const GpuWait&
   // Where a communicator of a job has said more, that holds.
   Status configured = ConfigureGpuCollectives(plugin, settings);
   if (!configured.ok() && configured.code() != StatusCode::kFailedPrecondition) return configured;
+  registers_ = WantsRegistration() && nccl.can(TUTTI_PLUGIN_CAN_ALLOCATE) &&
+               nccl.can(TUTTI_PLUGIN_CAN_REGISTER);
   TUTTI_ASSIGN_OR_RETURN(const GpuCommunicatorId id, NewGpuCommunicatorId(plugin));
   Status status;
   for (size_t d = 0; d < tensors.size() && status.ok(); ++d) {
@@ -160,38 +80,65 @@ Status NcclDevices::Prepare(std::span<const Ref<Tensor>> tensors, const GpuWait&
   return status;
 }
 
+Result<void*> NcclDevices::ScratchOf(size_t d, const GpuPack& pack) {
+  if (!registers_ || !pack.is_packed()) return nullptr;
+  scratch_.resize(ranks_.size());
+  const uint64_t bytes = pack.elements() * ItemSize(pack.dtype());
+  Ref<GpuRegisteredMemory>& scratch = scratch_[d];
+  if (!scratch || scratch->bytes() < bytes) {
+    // Nobody uses it: each call waits until all is done.
+    scratch.reset();
+    TUTTI_ASSIGN_OR_RETURN(scratch, GpuRegisteredMemory::Create(*ranks_[d], bytes));
+  }
+  return scratch->data();
+}
+
 Status NcclDevices::ReducePack(ReduceOp op, std::span<const std::vector<Ref<Tensor>>> tensors,
                                std::span<std::vector<Ref<Tensor>>> results, const GpuWait& wait) {
-  std::vector<NcclPack> packs;
-  for (size_t d = 0; d < ranks_.size(); ++d) packs.emplace_back(tensors, d);
-  for (NcclPack& pack : packs) TUTTI_RETURN_IF_ERROR(pack.Gather());
+  std::vector<GpuPack> packs;
+  for (size_t d = 0; d < ranks_.size(); ++d) {
+    std::vector<Ref<Tensor>> own;
+    for (const std::vector<Ref<Tensor>>& each : tensors) own.push_back(each[d]);
+    packs.emplace_back(std::move(own));
+  }
+  for (size_t d = 0; d < packs.size(); ++d) {
+    TUTTI_ASSIGN_OR_RETURN(void* const scratch, ScratchOf(d, packs[d]));
+    TUTTI_RETURN_IF_ERROR(packs[d].Gather(scratch));
+  }
   if (packs[0].elements() > 0) {
     TUTTI_ASSIGN_OR_RETURN(GpuGroup group, GpuGroup::Start(ranks_[0]->place().plugin));
     Status status;
     for (size_t d = 0; d < packs.size() && status.ok(); ++d) {
-      status = ranks_[d]->AllReduce(packs[d].stream(), op, packs[d].dtype(), packs[d].from(),
-                                    packs[d].to(), packs[d].elements(), wait);
+      const GpuPack& pack = packs[d];
+      status = ranks_[d]->AllReduce(*pack.stream(), op, pack.dtype(), pack.from_address(),
+                                    pack.to_address(), pack.elements(), wait);
     }
     Status ended = group.End(wait);
     TUTTI_RETURN_IF_ERROR(status);
     TUTTI_RETURN_IF_ERROR(ended);
   }
-  for (NcclPack& pack : packs) TUTTI_RETURN_IF_ERROR(pack.Scatter());
+  std::vector<Ref<GpuEvent>> done;
+  for (GpuPack& pack : packs) {
+    TUTTI_RETURN_IF_ERROR(pack.Scatter());
+    TUTTI_ASSIGN_OR_RETURN(done.emplace_back(), GpuEvent::Create(pack.place(), false));
+    TUTTI_RETURN_IF_ERROR(done.back()->Record(*pack.stream()));
+  }
   const std::function<Status()> failure = [&]() -> Status {
     if (wait.failure != nullptr) TUTTI_RETURN_IF_ERROR((*wait.failure)());
     for (const Ref<GpuCommunicator>& rank : ranks_) TUTTI_RETURN_IF_ERROR(rank->Poll());
     return OkStatus();
   };
-  for (NcclPack& pack : packs) {
-    TUTTI_RETURN_IF_ERROR(pack.Wait({wait.options, wait.clock, &failure}));
-    for (size_t i = 0; i < results.size(); ++i) results[i].push_back(pack.results()[i]);
+  for (size_t d = 0; d < packs.size(); ++d) {
+    TUTTI_RETURN_IF_ERROR(done[d]->Wait({wait.options, wait.clock, &failure}));
+    for (size_t i = 0; i < results.size(); ++i) results[i].push_back(packs[d].results()[i]);
   }
-  return OkStatus();
+  // What NCCL has given up can be over before a wait has asked.
+  return failure();
 }
 
 Result<std::vector<std::vector<Ref<Tensor>>>> NcclDevices::AllReduce(
     ReduceOp op, std::span<const std::vector<Ref<Tensor>>> tensors, int64_t num_packs,
-    const GpuWait& wait) {
+    int64_t bytes_per_pack, const GpuWait& wait) {
   if (num_packs < 0) {
     return InvalidArgument("NCCL: num_packs is {}; expected 0 (no packing) or more", num_packs);
   }
@@ -221,7 +168,11 @@ Result<std::vector<std::vector<Ref<Tensor>>>> NcclDevices::AllReduce(
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   TUTTI_RETURN_IF_ERROR(Prepare(tensors[0], wait));
-  for (const auto& [first, last] : NcclPacks(tensors, num_packs)) {
+  std::vector<GpuPackPart> parts;
+  for (const std::vector<Ref<Tensor>>& each : tensors) {
+    parts.push_back({each[0]->dtype(), each[0]->byte_size()});
+  }
+  for (const auto& [first, last] : CutGpuPacks(parts, num_packs, bytes_per_pack)) {
     Status status = ReducePack(op, tensors.subspan(first, last - first),
                                std::span(results).subspan(first, last - first), wait);
     if (status.ok()) continue;
@@ -235,7 +186,9 @@ Result<std::vector<std::vector<Ref<Tensor>>>> NcclDevices::AllReduce(
 void NcclDevices::Abort() {
   if (ranks_.empty()) return;
   const CallOptions options = CallOptions::WithTimeout(RealClock(), kMostDevicesAbortNs);
-  GpuCommunicator::Abort(ranks_, {&options, &RealClock(), nullptr}).rep();
+  const DevicePlugin& plugin = *ranks_[0]->place().plugin;
+  plugin.aborts().Abort(ranks_, {&options, &RealClock(), nullptr}).rep();
+  scratch_.clear();
   ranks_.clear();
   ordinals_.clear();
 }

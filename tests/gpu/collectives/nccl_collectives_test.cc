@@ -2,6 +2,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/real_environment.h"
+#include "core/cluster/job/cluster.h"
+#include "core/cluster/testing/reserved_port_testing.h"
+#include "core/collective/communicator/communication_options.h"
 #include "core/collective/group/gpu_settings.h"
 #include "tests/gpu/collectives/nccl_collectives_testing.h"
 
@@ -13,6 +17,7 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST_F(NcclCollectives, HasAllOperationsOfRanksOfSeveralProcesses) {
   {
@@ -110,6 +115,98 @@ TEST_F(NcclCollectives, FallBackAndSayWhy) {
   ASSERT_TRUE(local.environment().log().SetSink(nullptr).ok());
 }
 
+// Two ranks on one GPU: by NCCL from 2.30 on, where nobody has forbidden it, else by the kernels.
+TEST_F(NcclCollectives, OfRanksOnOneGpuNeedNccl2_30AndElseGoByTheKernels) {
+  const auto sum = [&](RankGroup& group) {
+    return group.Run([&](int64_t rank, Communicator& self) {
+      // All on GPU:0.
+      const Ref<Tensor> mine = Floats(0, {1, static_cast<float>(rank)});
+      const CollectiveOptions options(
+          group.Hang(), {.implementation = CommunicationImplementation::kNccl});
+      TUTTI_RETURN_IF_ERROR(self.AllReduce(*mine, ReduceOp::kSum, options, mine.get()));
+      return Read(*mine) == std::vector<float>{2, 1} ? OkStatus() : DataLoss("other sums");
+    });
+  };
+  struct Case {
+    const char* library;
+    const char* forbidden;  // the user's own NCCL_MULTI_RANK_GPU_ENABLE; null: none
+    const char* why_not;    // null: by NCCL
+  };
+  for (const Case& one : {Case{TUTTI_GPU_NCCL_2_27, nullptr, "install NCCL 2.30"},
+                          Case{TUTTI_GPU_NCCL_2_30, nullptr, nullptr},
+                          Case{TUTTI_GPU_NCCL, nullptr, nullptr},
+                          Case{TUTTI_GPU_NCCL, "0", "Duplicate GPU detected"}}) {
+    unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    if (one.forbidden != nullptr) setenv("NCCL_MULTI_RANK_GPU_ENABLE", one.forbidden, 1);
+    UseNccl(one.library);
+    {
+      RankGroup group(2);
+      const Ref<Lines> lines = Listen(group);
+      EXPECT_ALL_OK(sum(group));
+      EXPECT_ALL_OK(sum(group));
+      if (one.why_not == nullptr) {
+        EXPECT_EQ(CountNccl(), 2);
+        EXPECT_STREQ(std::getenv("NCCL_MULTI_RANK_GPU_ENABLE"), "1");
+        EXPECT_THAT(lines->Take(), ::testing::IsEmpty());
+      } else {
+        EXPECT_EQ(CountNccl(), 0);
+        const std::multiset<std::string> written = lines->Take();
+        EXPECT_EQ(written.size(), 1u);
+        EXPECT_THAT(written, Each(HasSubstr(one.why_not)));
+      }
+      ASSERT_TRUE(group.environment().log().SetSink(nullptr).ok());
+    }
+    EXPECT_EQ(CountNccl(), 0);
+  }
+  unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+}
+
+// An NCCL that is too old: the sentence says which was found and which would do, once.
+TEST_F(NcclCollectives, OfAnOldNcclGoOtherwiseAndSayWhichWouldDo) {
+  UseNccl(TUTTI_GPU_NCCL_2_18);
+  fake::NcclFaults faults;
+  faults.version = 21703;
+  Break(faults);
+  RankGroup group(2);
+  const Ref<Lines> lines = Listen(group);
+  EXPECT_ALL_OK(Sum(group, CommunicationImplementation::kNccl));
+  EXPECT_ALL_OK(Sum(group, CommunicationImplementation::kNccl));
+  const std::multiset<std::string> written = lines->Take();
+  EXPECT_EQ(written.size(), 1u);
+  EXPECT_THAT(written, Each(AllOf(HasSubstr("NCCL 2.17.3 ("),
+                                  HasSubstr("is too old; 2.18 or newer is needed"))));
+  ASSERT_TRUE(group.environment().log().SetSink(nullptr).ok());
+}
+
+TEST_F(NcclCollectives, AreAbortedInOneGroupWhenTheirEpochEnds) {
+  RankGroup group(3);
+  EXPECT_ALL_OK(Sum(group, CommunicationImplementation::kNccl));
+  EXPECT_EQ(CountNccl(), 3);
+  const auto most = FunctionOfNccl<fake::MostAborted>(fake::kMostAborted);
+  most();
+  // Ranks 0 and 2 are in a call that rank 1 never comes to; it ends the epoch.
+  std::vector<Ref<Tensor>> there;
+  for (int64_t rank = 0; rank < 3; ++rank) there.push_back(Floats(rank, {1}));
+  const CollectiveOptions options(group.Hang(),
+                                  {.implementation = CommunicationImplementation::kNccl});
+  fake::NcclFaults faults;
+  faults.error = 6;
+  faults.error_rank = 1;
+  faults.error_operation = 1;
+  Break(faults);
+  for (const Status& status : group.Run([&](int64_t rank, Communicator& self) {
+         const Ref<Tensor>& mine = there[static_cast<size_t>(rank)];
+         return self.AllReduce(*mine, ReduceOp::kSum, options, mine.get());
+       })) {
+    // A rank may have had its result before another one's NCCL failed.
+    if (status.ok()) continue;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL"));
+  }
+  EXPECT_FALSE(group[0].epoch_status().ok());
+  EXPECT_EQ(most(), 3);
+  EXPECT_EQ(CountNccl(), 0);
+}
+
 TEST_F(NcclCollectives, OfRanksThatDifferAreOneErrorOnAllRanks) {
   const auto expect = [](const std::vector<Status>& statuses, const char* sentence) {
     for (const Status& status : statuses) {
@@ -174,6 +271,30 @@ TEST_F(NcclCollectives, EndOnAllRanksWhenOneDoesNotComeOrNcclFails) {
   const Ref<Tensor> mine = Floats(0, {1});
   EXPECT_EQ(next[0].AllReduce(*mine, ReduceOp::kSum, next.Hang(), mine.get()).code(),
             StatusCode::kUnavailable);
+}
+
+// The key is one of the job's secret's, and not the secret; without a secret there is none.
+TEST(GpuSettings, OfAJobHaveAKeyThatItsSecretGivesToAllWorkers) {
+  const auto settings_of = [](const std::string& secret) {
+    const Ref<RealEnvironment> environment = MakeRef<RealEnvironment>();
+    const CallOptions call = CallOptions::WithTimeout(environment->clock(), 60 * kSecondNs);
+    ClusterOptions options;
+    options.tasks = {"worker:0"};
+    options.addresses = {Format("127.0.0.1:{}", ReservePort())};
+    if (!secret.empty()) options.secret = *JobSecret::FromText(secret);
+    const Ref<Cluster> cluster = Cluster::Join(environment, options, call).value();
+    const GpuCollectivesSettings settings = GpuSettingsOf(*cluster);
+    EXPECT_TRUE(cluster->Close(call).ok());
+    EXPECT_TRUE(environment->Shutdown(call).ok());
+    return settings;
+  };
+  const std::string secret(64, 'a');
+  const GpuCollectivesSettings first = settings_of(secret);
+  EXPECT_EQ(first.network_interface, "lo");
+  EXPECT_EQ(first.encryption_key.size(), 64u);
+  EXPECT_THAT(first.encryption_key, Not(HasSubstr(secret.substr(0, 16))));
+  EXPECT_EQ(settings_of(secret).encryption_key, first.encryption_key);
+  EXPECT_NE(settings_of(std::string(64, 'b')).encryption_key, first.encryption_key);
 }
 
 TEST(GpuSettings, KnowTheInterfaceOfAnAddress) {

@@ -28,7 +28,7 @@ TEST_F(NcclDevicesTest, ReduceInAsManyPacksAsAreAskedFor) {
       tensors[2].push_back(Floats(d, {}));
       tensors[3].push_back(Floats(d, {rank, rank, 2 * rank}));
     }
-    const auto results = devices.AllReduce(ReduceOp::kSum, tensors, num_packs, Hang());
+    const auto results = devices.AllReduce(ReduceOp::kSum, tensors, num_packs, 0, Hang());
     ASSERT_TRUE(results.ok()) << results.status().ToString();
     for (size_t d = 0; d < static_cast<size_t>(kDevices); ++d) {
       EXPECT_EQ((*results)[0][d]->device(), tensors[0][d]->device());
@@ -41,11 +41,62 @@ TEST_F(NcclDevicesTest, ReduceInAsManyPacksAsAreAskedFor) {
   }
 }
 
+TEST_F(NcclDevicesTest, ReduceInPacksOfAtMostSoManyBytes) {
+  std::vector<std::vector<Ref<Tensor>>> tensors(5);
+  for (std::vector<Ref<Tensor>>& each : tensors) {
+    for (int64_t d = 0; d < kDevices; ++d) each.push_back(Floats(d, {1, static_cast<float>(d)}));
+  }
+  NcclDevices devices;
+  for (const int64_t bytes : {0, 7, 8, 16, 1000}) {
+    const auto results = devices.AllReduce(ReduceOp::kSum, tensors, 1, bytes, Hang());
+    ASSERT_TRUE(results.ok()) << results.status().ToString();
+    for (const std::vector<Ref<Tensor>>& each : *results) {
+      EXPECT_EQ(Read(*each[2]), (std::vector<float>{3, 3}));
+    }
+  }
+}
+
+TEST_F(NcclDevicesTest, PackIntoRegisteredMemoryWhereThatIsAskedFor) {
+  const auto of_nccl = [](const char* name) {
+    return reinterpret_cast<int32_t (*)()>(dlsym(dlopen(TUTTI_GPU_NCCL, RTLD_NOW), name));
+  };
+  const auto registered = of_nccl(fake::kCountRegistered);
+  const auto reduce = [&](NcclDevices& devices, size_t count) {
+    std::vector<std::vector<Ref<Tensor>>> tensors(count);
+    for (std::vector<Ref<Tensor>>& each : tensors) {
+      for (int64_t d = 0; d < kDevices; ++d) each.push_back(Floats(d, {1, static_cast<float>(d)}));
+    }
+    const auto results = devices.AllReduce(ReduceOp::kSum, tensors, 1, 0, Hang());
+    ASSERT_TRUE(results.ok()) << results.status().ToString();
+    for (const std::vector<Ref<Tensor>>& each : *results) {
+      EXPECT_EQ(Read(*each[1]), (std::vector<float>{3, 3}));
+    }
+  };
+  {
+    NcclDevices devices;
+    reduce(devices, 3);
+    EXPECT_EQ(registered(), 0);
+  }
+  setenv("TUTTI_NCCL_REGISTER", "1", 1);
+  {
+    NcclDevices devices;
+    reduce(devices, 1);  // one tensor goes as it is
+    EXPECT_EQ(registered(), 0);
+    for (const size_t count : {3, 2, 50}) {  // kept, and once too small
+      reduce(devices, count);
+      EXPECT_EQ(registered(), kDevices);
+    }
+  }
+  unsetenv("TUTTI_NCCL_REGISTER");
+  EXPECT_EQ(registered(), 0);
+  EXPECT_EQ(of_nccl(fake::kCountNcclThings)(), 0);
+}
+
 TEST_F(NcclDevicesTest, SayWhyNot) {
   NcclDevices devices;
   const auto refused = [&](ReduceOp op, std::vector<std::vector<Ref<Tensor>>> tensors,
                            int64_t num_packs = 0) {
-    return std::string(devices.AllReduce(op, tensors, num_packs, Hang()).status().message());
+    return std::string(devices.AllReduce(op, tensors, num_packs, 0, Hang()).status().message());
   };
   const Ref<Tensor> there = Floats(0, {1});
   const Ref<Tensor> here = Tensor::Create(DType::kFloat32, Shape({1})).value();

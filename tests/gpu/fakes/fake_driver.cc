@@ -63,6 +63,10 @@ TUTTI_FAKE void tutti_fake_fail_allocation(int32_t which) {
   state->machine.fail_allocation = which == 0 ? 0 : state->allocations_made + which;
 }
 
+TUTTI_FAKE void tutti_fake_count_done(Done* done) {
+  *done = {state->launches, state->copies_in, state->between, state->peer_reads};
+}
+
 TUTTI_FAKE int32_t tutti_fake_count_things() {
   const std::lock_guard lock(memory_mutex);
   int32_t count = state->events + static_cast<int32_t>(state->pinned.size());
@@ -158,7 +162,44 @@ TUTTI_FAKE Outcome cuDevicePrimaryCtxRetain(Context* context, Ordinal device) {
 
 TUTTI_FAKE Outcome cuDevicePrimaryCtxRelease_v2(Ordinal device) {
   const std::lock_guard lock(memory_mutex);
-  --state->devices[static_cast<size_t>(device)]->retained;
+  DeviceState& used = *state->devices[static_cast<size_t>(device)];
+  // What a context was allowed ends with it.
+  if (--used.retained == 0) used.peers.clear();
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuDeviceCanAccessPeer(int32_t* can, Ordinal device, Ordinal peer) {
+  const auto devices = static_cast<Ordinal>(Now().devices.size());
+  if (device < 0 || peer < 0 || device >= devices || peer >= devices) return kInvalidDevice;
+  *can = device == peer || (state->machine.apart[device] >> peer & 1) != 0 ? 0 : 1;
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuCtxEnablePeerAccess(Context peer, uint32_t flags) {
+  DeviceState* const device = CurrentDevice();
+  if (device == nullptr || peer == nullptr) return kInvalidContext;
+  int32_t can = 0;
+  cuDeviceCanAccessPeer(&can, device->context.device, peer->device);
+  if (flags != 0) return kInvalidValue;
+  if (can == 0) return kNoPeers;
+  const std::lock_guard lock(memory_mutex);
+  return device->peers.insert(peer->device).second ? 0 : tutti::cuda::kPeersAlready;
+}
+
+TUTTI_FAKE Outcome cuDeviceGetMemPool(tutti::cuda::Pool* pool, Ordinal device) {
+  *pool = reinterpret_cast<tutti::cuda::Pool>(Now().devices[static_cast<size_t>(device)].get());
+  return 0;
+}
+
+TUTTI_FAKE Outcome cuMemPoolSetAccess(tutti::cuda::Pool pool,
+                                      const tutti::cuda::PoolAccess* accesses, size_t count) {
+  auto* const owner = reinterpret_cast<DeviceState*>(pool);
+  const std::lock_guard lock(memory_mutex);
+  for (size_t i = 0; i < count; ++i) {
+    const tutti::cuda::PoolAccess& access = accesses[i];
+    if (access.kind_of_place != 1 || access.rights != 3) return kInvalidValue;
+    owner->pool_users.insert(access.device);
+  }
   return 0;
 }
 
@@ -184,13 +225,14 @@ TUTTI_FAKE Outcome cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 
 TUTTI_FAKE Outcome cuMemAlloc_v2(Address* memory, size_t bytes) {
-  return AllocateFrom(CurrentDevice(), memory, bytes);
+  return AllocateFrom(CurrentDevice(), memory, bytes, false);
 }
 
 TUTTI_FAKE Outcome cuMemAllocAsync(Address* memory, size_t bytes, Stream handle) {
   WorkStream* const stream = StreamOf(handle);
   if (stream == nullptr) return kInvalidContext;
-  return AllocateFrom(state->devices[static_cast<size_t>(stream->device())].get(), memory, bytes);
+  return AllocateFrom(state->devices[static_cast<size_t>(stream->device())].get(), memory, bytes,
+                      true);
 }
 
 TUTTI_FAKE Outcome cuMemFree_v2(Address memory) {
@@ -228,6 +270,7 @@ TUTTI_FAKE Outcome cuMemFreeHost(void* memory) {
 TUTTI_FAKE Outcome cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes,
                                         Stream stream) {
   if (!IsDevice(to)) return kInvalidValue;
+  ++state->copies_in;
   // Memory that is not pinned is read before the call returns.
   std::shared_ptr<char[]> staged;
   if (!IsPinned(from)) {
@@ -257,6 +300,7 @@ TUTTI_FAKE Outcome cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, St
 }
 
 TUTTI_FAKE Outcome cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
+  if (DeviceThatHas(to) != DeviceThatHas(from)) ++state->between;
   return AddWork(stream, [=]() -> Outcome {
     void* const target = RealAddress(to);
     const void* const source = RealAddress(from);
@@ -428,13 +472,20 @@ TUTTI_FAKE Outcome cuLaunchKernel(Function function, uint32_t blocks, uint32_t g
   auto copy = std::shared_ptr<std::max_align_t[]>(
       new std::max_align_t[kernel->bytes / sizeof(std::max_align_t) + 1]);
   std::memcpy(copy.get(), parameters[0], kernel->bytes);
+  const WorkStream* const of = StreamOf(stream);
+  if (of == nullptr) return kInvalidContext;
+  const int32_t device = of->device();
+  ++state->launches;
   return AddWork(stream, [=]() -> Outcome {
-    touched_nothing = false;
+    touched_nothing = touched_peer = false;
+    kernel_device = device;
     gridDim.x = blocks;
     blockDim.x = threads;
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
       for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) kernel->run(copy.get());
     }
+    kernel_device = -1;
+    if (touched_peer) ++state->peer_reads;
     return touched_nothing ? kIllegalAddress : 0;
   });
 }

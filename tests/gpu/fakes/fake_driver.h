@@ -18,6 +18,9 @@ struct Machine {
   int32_t fail_allocation = 0;  // this allocation of device memory finds no memory
   int32_t fail_work = 0;        // this piece of work on any stream fails on the device (700)
   int32_t not_ready = 0;        // so many queries say "not ready" though all is done
+
+  // Links that are missing: bit p of apart[d] says that device d cannot reach device p.
+  uint8_t apart[8] = {};
 };
 
 // Ends what runs, forgets all memory, streams and contexts, and is another machine. Nothing of the
@@ -34,6 +37,16 @@ inline constexpr const char* kFailAllocation = "tutti_fake_fail_allocation";
 // what it took.
 using CountThings = int32_t (*)();
 inline constexpr const char* kCountThings = "tutti_fake_count_things";
+
+// What was done since the machine was set.
+struct Done {
+  int64_t launches = 0;    // of kernels
+  int64_t copies_in = 0;   // from the host to a device
+  int64_t between = 0;     // copies from one device to another
+  int64_t peer_reads = 0;  // launches that have touched memory of another device
+};
+using CountDone = void (*)(Done* done);
+inline constexpr const char* kCountDone = "tutti_fake_count_done";
 
 }  // namespace tutti::fake
 

@@ -9,7 +9,9 @@ std::condition_variable work_changed;
 std::mutex memory_mutex;
 State* state = nullptr;
 thread_local std::vector<Context> contexts;
+thread_local int32_t kernel_device = -1;
 thread_local bool touched_nothing = false;
+thread_local bool touched_peer = false;
 
 void Build(const Machine& machine) {
   state = new State;
@@ -100,13 +102,15 @@ void* RealAddress(Address address) {
   return reinterpret_cast<void*>(address);
 }
 
-bool IsDevice(Address address) {
+int32_t DeviceThatHas(Address address) {
   const std::lock_guard lock(memory_mutex);
   for (const auto& device : state->devices) {
-    if (device->arena.Holds(address)) return true;
+    if (device->arena.Holds(address)) return device->context.device;
   }
-  return false;
+  return -1;
 }
+
+bool IsDevice(Address address) { return DeviceThatHas(address) >= 0; }
 
 bool IsPinned(const void* memory) {
   const std::lock_guard lock(memory_mutex);
@@ -146,13 +150,13 @@ void WaitForDevice(int32_t device) {
   for (WorkStream* stream : streams) WaitUntilIdle(stream);
 }
 
-Outcome AllocateFrom(DeviceState* device, Address* memory, size_t bytes) {
+Outcome AllocateFrom(DeviceState* device, Address* memory, size_t bytes, bool of_pool) {
   if (device == nullptr) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
   if (const Outcome error = ErrorOf(device->context.device)) return error;
   if (++state->allocations_made == state->machine.fail_allocation) return cuda::kOutOfMemory;
   const std::lock_guard lock(memory_mutex);
-  *memory = device->arena.Allocate(bytes);
+  *memory = device->arena.Allocate(bytes, of_pool);
   return *memory == 0 ? cuda::kOutOfMemory : 0;
 }
 
@@ -163,8 +167,31 @@ Outcome FreeOf(Address memory) {
   }
   return kInvalidValue;
 }
+
+namespace {
+
+// Whether kernels of a device may touch what another one has; with memory_mutex held.
+bool MayTouch(int32_t device, const DeviceState& owner, Address address) {
+  if (owner.context.device == device) return true;
+  if (owner.arena.IsOfPool(address)) return owner.pool_users.count(device) != 0;
+  const std::set<int32_t>& peers = state->devices[static_cast<size_t>(device)]->peers;
+  return peers.count(owner.context.device) != 0;
+}
+
+void* AddressForKernel(Address address) {
+  const std::lock_guard lock(memory_mutex);
+  for (const auto& device : state->devices) {
+    if (!device->arena.Holds(address)) continue;
+    touched_peer = touched_peer || device->context.device != kernel_device;
+    return MayTouch(kernel_device, *device, address) ? device->arena.Real(address) : nullptr;
+  }
+  return reinterpret_cast<void*>(address);
+}
+
+}  // namespace
+
 void* Translate(const void* address) {
-  void* const real = RealAddress(reinterpret_cast<Address>(address));
+  void* const real = AddressForKernel(reinterpret_cast<Address>(address));
   if (real == nullptr) {
     touched_nothing = true;
     alignas(64) static thread_local char nowhere[4096];

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -45,7 +46,7 @@ using cuda::Context;
 using cuda::Outcome;
 
 constexpr Outcome kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kNotFound = 500,
-                  kIllegalAddress = 700;
+                  kIllegalAddress = 700, kNoPeers = 217;
 constexpr size_t kAlignment = 256;
 
 // Reached when `done`.
@@ -76,7 +77,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  Address Allocate(size_t bytes) {
+  // `of_pool`: on a stream.
+  Address Allocate(size_t bytes, bool of_pool) {
     size_t at = 0;
     for (const auto& [begin, size] : used_) {
       if (begin - at >= bytes) break;
@@ -84,6 +86,7 @@ class Arena {
     }
     if (bytes > bytes_ || at > bytes_ - bytes) return 0;
     used_[at] = bytes;
+    if (of_pool) of_pool_.insert(at);
     used_bytes_ += bytes;
     TUTTI_ALLOW(real_ + at, bytes);
     std::memset(real_ + at, 0xdb, bytes);  // nobody may rely on zeros
@@ -96,6 +99,7 @@ class Arena {
     std::memset(real_ + found->first, 0xdd, found->second);
     TUTTI_FORBID(real_ + found->first, found->second);
     used_bytes_ -= found->second;
+    of_pool_.erase(found->first);
     used_.erase(found);
     return true;
   }
@@ -112,6 +116,10 @@ class Arena {
     --after;
     return at < after->first + after->second ? real_ + at : nullptr;
   }
+  bool IsOfPool(Address address) const {
+    auto after = used_.upper_bound(address - reinterpret_cast<Address>(visible_));
+    return after != used_.begin() && of_pool_.count((--after)->first) != 0;
+  }
   size_t bytes() const { return bytes_; }
   size_t used_bytes() const { return used_bytes_; }
   size_t allocations() const { return used_.size(); }
@@ -122,6 +130,7 @@ class Arena {
   char* visible_;
   char* real_;
   std::map<size_t, size_t> used_;  // offset -> bytes
+  std::set<size_t> of_pool_;       // the offsets of those that were allocated on a stream
 };
 
 class WorkStream {
@@ -167,6 +176,8 @@ struct DeviceState {
   Arena arena;  // guarded by memory_mutex
   cuda::ContextOfDriver context;
   int32_t retained = 0;
+  // Guarded by memory_mutex: whose memory its kernels may touch, and who may touch its pool.
+  std::set<int32_t> peers, pool_users;
   Outcome error = 0;  // guarded by work_mutex
   std::unique_ptr<WorkStream> default_stream;
 };
@@ -177,11 +188,14 @@ struct State {
   std::vector<std::unique_ptr<WorkStream>> streams;
   std::map<void*, size_t> pinned;
   std::atomic<int32_t> events{0}, allocations_made{0}, work_done{0}, not_ready{0};
+  std::atomic<int64_t> launches{0}, copies_in{0}, between{0}, peer_reads{0};
 };
 extern std::mutex memory_mutex;  // guards arenas, pinned memory and the list of streams
 extern State* state;
 extern thread_local std::vector<Context> contexts;
-extern thread_local bool touched_nothing;  // a kernel's address was nobody's
+extern thread_local int32_t kernel_device;  // whose kernel the thread runs; -1: none
+extern thread_local bool touched_nothing;   // a kernel's address was nobody's, or out of its reach
+extern thread_local bool touched_peer;      // ... was another device's
 
 void Build(const Machine& machine);
 // Ends what runs and forgets everything.
@@ -199,7 +213,10 @@ bool IsPinned(const void* memory);
 Outcome AddWork(cuda::Stream handle, std::function<Outcome()> work);
 void WaitUntilIdle(WorkStream* stream);
 void WaitForDevice(int32_t device);
-Outcome AllocateFrom(DeviceState* device, Address* memory, size_t bytes);
+// `of_pool`: on a stream.
+Outcome AllocateFrom(DeviceState* device, Address* memory, size_t bytes, bool of_pool);
+// The device that has it; -1: none.
+int32_t DeviceThatHas(Address address);
 Outcome FreeOf(Address memory);
 
 struct FakeEvent {

@@ -8,9 +8,15 @@
 // unless it is told to abort; and what is wrong comes out of the next question, or not at all.
 #include "tests/gpu/fakes/fake_nccl.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,7 +28,11 @@ using namespace tutti::fake;  // NOLINT
 
 namespace {
 
-int32_t registrations = 0, memories = 0, ids = 0;
+constexpr size_t kNameOfId = 64;  // where in an id its name stands
+
+int32_t memories = 0, ids = 0;
+int32_t most_aborted = 0;              // in one group
+std::map<std::string, int> listening;  // sockets of ids
 std::string key;
 thread_local std::vector<Communicator*> aborting;
 
@@ -37,7 +47,19 @@ TUTTI_FAKE void tutti_fake_nccl_set_faults(const NcclFaults* given) {
 }
 TUTTI_FAKE int32_t tutti_fake_nccl_count_things() {
   const std::lock_guard lock(mutex);
-  return static_cast<int32_t>(alive.size()) + registrations + memories;
+  size_t registrations = 0;
+  for (const Communicator* rank : alive) registrations += rank->registered.size();
+  return static_cast<int32_t>(alive.size() + registrations) + memories;
+}
+TUTTI_FAKE int32_t tutti_fake_nccl_most_aborted() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(most_aborted, 0);
+}
+TUTTI_FAKE int32_t tutti_fake_nccl_count_registered() {
+  const std::lock_guard lock(mutex);
+  size_t registrations = 0;
+  for (const Communicator* rank : alive) registrations += rank->registered.size();
+  return static_cast<int32_t>(registrations);
 }
 TUTTI_FAKE const char* tutti_fake_nccl_key() { return key.c_str(); }
 
@@ -65,7 +87,21 @@ TUTTI_FAKE const char* ncclGetLastError(Comm) { return last_error.c_str(); }
 TUTTI_FAKE Outcome ncclGetUniqueId(UniqueId* id) {
   const std::lock_guard lock(mutex);
   std::memset(id, 0, sizeof(*id));
-  std::snprintf(id->bytes, sizeof(id->bytes), "fake id %d", ++ids);
+  // A port that listens, which child processes inherit: its address behind eight other bytes.
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  if (socket < 0 || bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(socket, 1) != 0 ||
+      getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return Refuse(kSystemError, "no port");
+  }
+  std::memcpy(id->bytes + 8, &address, sizeof(address));
+  std::snprintf(id->bytes + kNameOfId, sizeof(id->bytes) - kNameOfId, "id%d.%d",
+                static_cast<int>(getpid()), ++ids);
+  listening[id->bytes + kNameOfId] = socket;
   return kSuccess;
 }
 
@@ -77,21 +113,36 @@ TUTTI_FAKE Outcome ncclCommInitRankConfig(Comm* comm, int32_t ranks, UniqueId id
   }
   const int32_t device = CurrentDevice();
   if (device < 0) return Refuse(kUnhandledCudaError, "no context is current");
-  auto& world = worlds[std::string(id.bytes)];
-  if (world == nullptr) world = MakeWorld(static_cast<size_t>(ranks));
+  const std::string name = id.bytes + kNameOfId;
+  auto& world = worlds[name];
+  if (world == nullptr) {
+    world = MakeWorld(static_cast<size_t>(ranks));
+    world->id = name;
+    world->folder = FolderOfProcesses();
+  }
   if (world->size != ranks || rank >= ranks || world->ranks[static_cast<size_t>(rank)]) {
     return Refuse(kInvalidArgument, "rank " + std::to_string(rank) + " of " +
                                         std::to_string(ranks) + " does not fit the others");
   }
-  *comm = HandleOf(Make(world, rank, device));
+  Communicator* const made = Make(world, rank, device);
+  *comm = HandleOf(made);
+  if (!world->folder.empty()) {
+    ComeTo(*world, *made);
+    return kInProgress;
+  }
   if (world->come == world->size) {
+    const auto heard = listening.find(name);
+    if (heard != listening.end()) {
+      close(heard->second);
+      listening.erase(heard);
+    }
     if (SharesDevice(*world)) {
       for (Communicator* one : world->ranks) {
         one->error = kInvalidUsage;
         one->why = "Duplicate GPU detected";
       }
     }
-    worlds.erase(std::string(id.bytes));
+    worlds.erase(name);
   }
   changed.notify_all();
   return kInProgress;
@@ -101,6 +152,14 @@ TUTTI_FAKE Outcome ncclCommGetAsyncError(Comm comm, Outcome* error) {
   const std::lock_guard lock(mutex);
   Communicator* const rank = Of(comm);
   if (alive.count(rank) == 0) return Refuse(kInvalidArgument, "this communicator is gone");
+  if (rank->world != nullptr && !rank->world->folder.empty() &&
+      rank->world->come < rank->world->size) {
+    rank->world->come = CountCome(*rank->world, nullptr);
+    if (rank->world->come == rank->world->size && SharesDevice(*rank->world)) {
+      rank->error = kInvalidUsage;
+      rank->why = "Duplicate GPU detected";
+    }
+  }
   *error = rank->error;
   if (*error != kSuccess) {
     last_error = rank->why;
@@ -156,6 +215,7 @@ TUTTI_FAKE Outcome ncclCommAbort(Comm comm) {
   if (depth > 0) {
     aborting.push_back(rank);
   } else {
+    most_aborted = std::max(most_aborted, 1);
     WaitForEnd(lock, rank);
   }
   return kSuccess;
@@ -192,8 +252,8 @@ TUTTI_FAKE Outcome ncclCommShrink(Comm comm, int32_t* left_out, int32_t count, C
 TUTTI_FAKE Outcome ncclCommGetUniqueId(Comm comm, UniqueId* id) {
   const std::lock_guard lock(mutex);
   std::memset(id, 0, sizeof(*id));
-  std::snprintf(id->bytes, sizeof(id->bytes), "grow id %d", ++ids);
-  worlds[std::string(id->bytes)] = Of(comm)->world;
+  std::snprintf(id->bytes + kNameOfId, sizeof(id->bytes) - kNameOfId, "grow id %d", ++ids);
+  worlds[id->bytes + kNameOfId] = Of(comm)->world;
   return kSuccess;
 }
 
@@ -203,7 +263,7 @@ TUTTI_FAKE Outcome ncclCommGrow(Comm comm, int32_t ranks, const UniqueId* id, in
   if (comm != nullptr) {
     return BeginMaking(comm, static_cast<size_t>(ranks), 0, Of(comm)->rank, made);
   }
-  const auto found = worlds.find(std::string(id->bytes));
+  const auto found = worlds.find(id->bytes + kNameOfId);
   if (found == worlds.end()) return Refuse(kInvalidArgument, "nobody grows by this id");
   World& world = *found->second;
   Communicator* const joining = Make(nullptr, rank, CurrentDevice());
@@ -234,6 +294,14 @@ TUTTI_FAKE Outcome ncclMemAlloc(void** memory, size_t bytes) {
 }
 
 TUTTI_FAKE Outcome ncclMemFree(void* memory) {
+  {
+    const std::lock_guard lock(mutex);
+    for (const Communicator* rank : alive) {
+      if (rank->registered.count(memory) != 0) {
+        return Refuse(kInvalidUsage, "the memory is registered still");
+      }
+    }
+  }
   if (OfDriver<int32_t (*)(uint64_t)>("cuMemFree_v2")(reinterpret_cast<uint64_t>(memory)) != 0) {
     return Refuse(kInvalidArgument, "no such memory");
   }
@@ -242,27 +310,41 @@ TUTTI_FAKE Outcome ncclMemFree(void* memory) {
   return kSuccess;
 }
 
-TUTTI_FAKE Outcome ncclCommRegister(Comm, void* memory, size_t, void** handle) {
+namespace {
+
+Outcome Register(Comm comm, void* memory, void** handle) {
   const std::lock_guard lock(mutex);
-  ++registrations;
+  if (alive.count(Of(comm)) == 0) return Refuse(kInvalidArgument, "this communicator is gone");
+  Of(comm)->registered.insert(memory);
   *handle = memory;
   return kSuccess;
 }
-TUTTI_FAKE Outcome ncclCommDeregister(Comm, void*) {
+
+Outcome Deregister(Comm comm, void* handle) {
   const std::lock_guard lock(mutex);
-  --registrations;
+  if (alive.count(Of(comm)) == 0) return Refuse(kInvalidArgument, "this communicator is gone");
+  auto& registered = Of(comm)->registered;
+  const auto found = registered.find(handle);
+  if (found == registered.end()) return Refuse(kInvalidArgument, "nobody has registered that");
+  registered.erase(found);
   return kSuccess;
 }
-TUTTI_FAKE Outcome ncclCommWindowRegister(Comm, void* memory, size_t, Window* window, int32_t) {
-  const std::lock_guard lock(mutex);
-  ++registrations;
-  *window = static_cast<Window>(memory);
-  return kSuccess;
+
+}  // namespace
+
+TUTTI_FAKE Outcome ncclCommRegister(Comm comm, void* memory, size_t, void** handle) {
+  return Register(comm, memory, handle);
 }
-TUTTI_FAKE Outcome ncclCommWindowDeregister(Comm, Window) {
-  const std::lock_guard lock(mutex);
-  --registrations;
-  return kSuccess;
+TUTTI_FAKE Outcome ncclCommDeregister(Comm comm, void* handle) { return Deregister(comm, handle); }
+TUTTI_FAKE Outcome ncclCommWindowRegister(Comm comm, void* memory, size_t, Window* window,
+                                          int32_t) {
+  void* handle = nullptr;
+  const Outcome outcome = Register(comm, memory, &handle);
+  *window = static_cast<Window>(handle);
+  return outcome;
+}
+TUTTI_FAKE Outcome ncclCommWindowDeregister(Comm comm, Window window) {
+  return Deregister(comm, window);
 }
 
 TUTTI_FAKE Outcome ncclSetEncryption(const Encryption* config) {
@@ -314,6 +396,7 @@ TUTTI_FAKE Outcome ncclGroupEnd() {
   std::unique_lock lock(mutex);
   Outcome outcome = kSuccess;
   for (Batch& batch : std::exchange(grouped, {})) outcome = std::max(outcome, Prepare(batch));
+  most_aborted = std::max(most_aborted, static_cast<int32_t>(aborting.size()));
   for (Communicator* rank : std::exchange(aborting, {})) WaitForEnd(lock, rank);
   return outcome;
 }

@@ -25,6 +25,23 @@ inline constexpr const char* kSetNcclFaults = "tutti_fake_nccl_set_faults";
 using CountNcclThings = int32_t (*)();
 inline constexpr const char* kCountNcclThings = "tutti_fake_nccl_count_things";
 
+// The most communicators that were aborted in one group since this was asked last.
+using MostAborted = int32_t (*)();
+inline constexpr const char* kMostAborted = "tutti_fake_nccl_most_aborted";
+
+// What is registered with communicators now.
+using CountRegistered = int32_t (*)();
+inline constexpr const char* kCountRegistered = "tutti_fake_nccl_count_registered";
+
+// ---- Ranks that are processes of their own ----
+//
+// With this variable they meet in the folder that it names, empty at first, by its files. Such
+// ranks have the collective operations, and init and abort; no transfers, splits and the like.
+inline constexpr const char* kFolderVariable = "TUTTI_FAKE_NCCL_FOLDER";
+// "R N": rank R ends by SIGKILL in the middle of its N-th operation, counted from 0: when all other
+// ranks are in it and wait.
+inline constexpr const char* kKilledVariable = "TUTTI_FAKE_NCCL_KILLED";
+
 // The key of the encryption; "" where none was set.
 using NcclKey = const char* (*)();
 inline constexpr const char* kNcclKey = "tutti_fake_nccl_key";

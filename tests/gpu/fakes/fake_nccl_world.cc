@@ -19,12 +19,12 @@ thread_local int32_t depth = 0;
 thread_local std::vector<Batch> grouped;
 thread_local std::string last_error;
 
-namespace {
-
 char* Real(const void* memory) {
   static const auto real = OfDriver<RealMemory>(kRealMemory);
   return static_cast<char*>(real(memory));
 }
+
+namespace {
 
 struct TypeOfNccl {
   DType dtype;
@@ -49,7 +49,13 @@ ReduceOp OpOf(Operation op) {
   return kOps[op];
 }
 
-// The work of all ranks of a round, when all have come.
+}  // namespace
+
+size_t BytesOf(const Call& of) {
+  TypeOfNccl type;
+  return FindType(of.type, &type) ? of.count * type.bytes : 0;
+}
+
 void DoRound(const Call& of, Round* round) {
   TypeOfNccl type;
   if (!FindType(of.type, &type)) return;
@@ -93,9 +99,12 @@ void DoRound(const Call& of, Round* round) {
   }
 }
 
+namespace {
+
 void RunRound(std::unique_lock<std::mutex>& lock, Communicator* rank, const Call& of) {
   World& world = *rank->world;
   const uint64_t number = rank->rounds++;
+  if (!world.folder.empty()) return RunRoundOfProcesses(lock, rank, of, number);
   Round& round = world.rounds[number];
   round.parts.resize(static_cast<size_t>(world.size));
   round.parts[static_cast<size_t>(rank->rank)] = {of.in, of.out};
@@ -296,11 +305,12 @@ Outcome BeginMaking(Comm comm, size_t expected, int32_t color, int32_t order, Co
 bool SharesDevice(const World& world) {
   const char* const enabled = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   if (Version() >= kSharesDevices && enabled != nullptr && *enabled == '1') return false;
-  std::set<int32_t> devices;
+  std::vector<int32_t> all;
+  if (!world.folder.empty()) CountCome(world, &all);
   for (const Communicator* rank : world.ranks) {
-    if (rank != nullptr && !devices.insert(rank->device).second) return true;
+    if (rank != nullptr && world.folder.empty()) all.push_back(rank->device);
   }
-  return false;
+  return std::set<int32_t>(all.begin(), all.end()).size() < all.size();
 }
 
 void WaitForEnd(std::unique_lock<std::mutex>& lock, Communicator* rank) {

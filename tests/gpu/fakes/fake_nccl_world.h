@@ -67,6 +67,8 @@ struct Making {
 
 // The ranks of one communicator.
 struct World {
+  std::string id;
+  std::string folder;  // where ranks of several processes meet (fake_nccl_processes.cc); "": of one
   int32_t size = 0;
   std::vector<Communicator*> ranks;  // null: not yet, or no more
   int32_t come = 0;
@@ -94,6 +96,7 @@ struct Communicator {
   int32_t running = 0;            // batches on streams
   uint64_t rounds = 0, makings = 0;
   int32_t operations = 0;
+  std::multiset<void*> registered;
   bool ends = false;              // what waits on streams returns
   bool revoked = false, finalized = false, making = false;
 };
@@ -129,6 +132,19 @@ void Launch(Batch batch);
 Outcome Prepare(Batch batch);
 Communicator* Make(std::shared_ptr<World> world, int32_t rank, int32_t device);
 std::shared_ptr<World> MakeWorld(size_t size);
+// Of several processes, where the test has named a folder for them.
+std::string FolderOfProcesses();
+// This process has a rank of a world of several; how many have come, and on which devices.
+void ComeTo(const World& world, const Communicator& rank);
+int32_t CountCome(const World& world, std::vector<int32_t>* devices);
+// One rank's part of a round of several processes: gives its output when all have come, or ends.
+void RunRoundOfProcesses(std::unique_lock<std::mutex>& lock, Communicator* rank, const Call& of,
+                         uint64_t number);
+// What a round of all ranks gives, written where their parts say.
+void DoRound(const Call& of, Round* round);
+size_t BytesOf(const Call& of);
+// Where the bytes of device memory are; of the host's where they are anyway.
+char* Real(const void* memory);
 // A rank's part in making communicators of its world; `expected` parts finish it.
 Outcome BeginMaking(Comm comm, size_t expected, int32_t color, int32_t order, Comm* made);
 void FinishMaking(World* world, uint64_t number);

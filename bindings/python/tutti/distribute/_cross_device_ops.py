@@ -161,16 +161,18 @@ class ReductionToOneDevice(_BuiltIn):
 
 class HierarchicalCopyAllReduce(_BuiltIn):
     """The arrays of a batch in num_packs packs, one fold each; 0: none is packed. A ValueError for
-    a negative number. Results have the bits of those without cross_device_ops."""
+    a negative number. Results have the bits of those without cross_device_ops, but between GPUs:
+    there packs go along a tree of the links between them and back, and of more than two GPUs sums
+    and products of floats have the bits of that tree, the same on all of them."""
 
     def __init__(self, num_packs: int = 1):
         self._reducer = _native.reducer_hierarchical_copy_all_reduce(operator.index(num_packs))
 
 
 class NcclAllReduce(_BuiltIn):
-    """NVIDIA's library, whose plugin this build has not: the first use says so in one warning and
-    goes, with what follows, the way it goes without cross_device_ops. num_packs: as in
-    HierarchicalCopyAllReduce."""
+    """NVIDIA's library, between GPUs of which each has one array. What it cannot serve (values on
+    the host, no NCCL, one of a version before 2.18) goes the way it goes without cross_device_ops,
+    and the first such use says why in one warning. num_packs: as in HierarchicalCopyAllReduce."""
 
     def __init__(self, num_packs: int = 1):
         self._reducer = _native.reducer_nccl_all_reduce(operator.index(num_packs))

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -124,6 +125,29 @@ class GpuTensors {
     }
     sums.forEach(Tensor::close);
     ranks.forEach(Communicator::close);
+  }
+
+  @Test
+  void ranksThatDisagreeAreToldSo() {
+    final List<Communicator> ranks = Communicator.createLocal(2);
+    try (Tensor here = Tensor.of(NUMBERS); Tensor there = here.copyTo("GPU:0");
+        ValueFuture first = ranks.get(0).allReduceAsync(here, ReduceOp.SUM, here);
+        ValueFuture second = ranks.get(1).allReduceAsync(there, ReduceOp.SUM, there)) {
+      for (final ValueFuture future : List.of(first, second)) {
+        refuses(TuttiException.InvalidArgument.class,
+            "rank 1: all_reduce #1 got tensors on a GPU, rank 0 on the host",
+            () -> future.get(Duration.ofMinutes(1)));
+      }
+    }
+    ranks.forEach(Communicator::close);
+  }
+
+  @Test
+  void anOldNcclSaysWhichWouldDo() {
+    assumeTrue(String.valueOf(System.getenv("TUTTI_NCCL_LIBRARY")).contains("2_17"));
+    final String told = TuttiRuntime.describePlugins();
+    assertTrue(told.contains("NCCL 2.17.3 ("), told);
+    assertTrue(told.contains("is too old; 2.18 or newer is needed: install one"), told);
   }
 
   @Test

@@ -4,7 +4,9 @@ import org.tutti.internal.Native;
 
 /**
  * The tensors of a batch in packs, one fold each. Results have the bits of those without
- * cross-device ops.
+ * cross-device ops, but between GPUs: there packs go along a tree of the links between them and
+ * back, and of more than two GPUs sums and products of floats have the bits of that tree, the same
+ * on all of them.
  */
 public final class HierarchicalCopyAllReduce extends LibraryOps {
   /** With one pack. */

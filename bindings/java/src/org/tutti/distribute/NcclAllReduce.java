@@ -3,8 +3,9 @@ package org.tutti.distribute;
 import org.tutti.internal.Native;
 
 /**
- * NVIDIA's library, whose plugin this build has not: the first use says so in one warning and goes,
- * with what follows, the way it goes without cross-device ops.
+ * NVIDIA's library, between GPUs of which each has one tensor. What it cannot serve (values on the
+ * host, no NCCL, one of a version before 2.18) goes the way it goes without cross-device ops, and
+ * the first such use says why in one warning.
  */
 public final class NcclAllReduce extends LibraryOps {
   /** With one pack. */
