@@ -328,11 +328,13 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """The next element of one of the datasets, drawn at random, again and again, until all
         have ended, or, if stop_on_empty_dataset, one that is drawn has.
 
-        weights: a number of 0 or more for each dataset, not all 0; None: all the same. seed: as of
-        shuffle; the order that a seed gives stays. rerandomize_each_iteration (default True): each
-        iteration has an order of its own. Elements must be compatible (InvalidArgumentError).
+        weights: a number of 0 or more for each dataset, not all 0; None: all the same. It may be a
+        dataset of such vectors: each is of one draw, a draw of a dataset that has ended is passed
+        over, and where the vectors end the sequence does. seed: as of shuffle; the order that a
+        seed gives stays. rerandomize_each_iteration (default True): each iteration has an order of
+        its own. Elements must be compatible (InvalidArgumentError).
         """
-        if weights is not None:
+        if weights is not None and not isinstance(weights, Dataset):
             weights = np.asarray(weights)
         return Dataset._of(_native.dataset_sample_from_datasets(
             tuple(datasets), seed, weights, stop_on_empty_dataset, rerandomize_each_iteration,
