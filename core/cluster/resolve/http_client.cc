@@ -303,6 +303,8 @@ Status CheckAsking(std::string_view who, HttpDeadline* deadline) {
 
 Result<std::string> AskService(const HttpRequest& request, HttpDeadline deadline,
                                std::string_view who) {
+  // Who has given up is told so, not that libcurl is missing.
+  TUTTI_RETURN_IF_ERROR(CheckAsking(who));
   const Result<const Curl*> curl = LoadCurl();
   if (!curl.ok()) return curl.status().WithPrefix(who);
   while (true) {
