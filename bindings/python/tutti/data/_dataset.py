@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _scope, _values, errors
+from tutti._communicator import Communicator
 from tutti._device import place
 from tutti._tensor import Tensor
 from tutti.data import _choice, _code, _generator, _padding, _state, _traced_datasets
@@ -643,6 +644,23 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """
         data = report.encode() if isinstance(report, str) else report
         return _native.dataset_explain_report(data, format)
+
+    @staticmethod
+    def gather_report(report: Union[str, bytes], communicator: Communicator, format: str = "text",
+                      timeout: Optional[float] = None) -> str:
+        """What explain tells on all ranks of `communicator`, as one report: a collective call,
+        which every rank makes with what its own iterator's explain("json") gave. What operations
+        did is added up, each rank has a line, and the bottleneck is that of the rank whose consumer
+        waited for most of its time. InvalidArgumentError for anything else than a report.
+
+        >>> alone, = tutti.Communicator.create_local(1)
+        >>> report = tutti.data.Dataset.range(3).explain("json")
+        >>> print(tutti.data.Dataset.gather_report(report, alone), end="")
+        range(start=0, stop=3, step=1, dtype=5): 3 elements of int64[]
+        """
+        data = report.encode() if isinstance(report, str) else report
+        ranks = _arguments.handle_of("gather_report: communicator", communicator, Communicator)
+        return _native.dataset_gather_report(data, format, ranks, timeout)
 
     def serialize(self) -> bytes:
         """The definition as bytes; FailedPreconditionError for a function without a registered
