@@ -143,7 +143,7 @@ Result<RunReport> GatherReports(Runtime& runtime, Communicator& communicator,
       return InvalidArgument("explain: {} brought something else than a report: {}", name,
                              part->spec().ToString());
     }
-    Result<RunReport> report = RunReport::FromJson(part->leaf(0).text());
+    Result<RunReport> report = RunReport::FromJson(part->leaf(0).string());
     if (!report.ok()) return std::move(report).status().WithPrefix(name);
     runs.emplace_back(name, std::move(report).value());
   }

@@ -247,6 +247,26 @@ TEST_F(Mixtures, WrongBucketsAreRefused) {
   EXPECT_THAT(message({3}, {1, 1}, true, true), HasSubstr("exclude each other"));
 }
 
+TEST_F(Mixtures, AFullGroupComesBeforeTheFailureBehindIt) {
+  const Ref<Function> one_key = MakeFunction(
+      [](Context&, const Value&, void*) -> Result<Ref<Value>> { return Number(0); },
+      {.spec = Int64Scalar()});
+  const Ref<Function> rows = MakeFunction([](Context&, const Value& in, void*) {
+    return Result<Ref<Value>>(Value::OfLeaf(in.leaf(1)));
+  });
+  const Ref<Dataset> too_few = Ok(Range(2)->AssertCardinality(3));
+  for (const Ref<Dataset>& dataset :
+       {Ok(too_few->GroupByWindow(one_key, rows, 2)),
+        Ok(Ok(too_few->BucketBySequenceLength(one_key, Ints({1}), Ints({2, 2})))->Unbatch())}) {
+    const std::vector<std::string> all = All(dataset);
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0], "0");
+    EXPECT_EQ(all[1], "1");
+    EXPECT_THAT(all[2], HasSubstr("expected 3 elements, and there were 2"));
+    ExpectGoesOn(dataset);
+  }
+}
+
 TEST_F(Mixtures, AnAssertedCardinalityHolds) {
   const Ref<Dataset> three = Ok(Range(3)->AssertCardinality(3));
   EXPECT_EQ(three->cardinality(), 3);

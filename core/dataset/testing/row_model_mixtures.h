@@ -3,6 +3,7 @@
 #ifndef TUTTI_CORE_DATASET_TESTING_ROW_MODEL_MIXTURES_H_
 #define TUTTI_CORE_DATASET_TESTING_ROW_MODEL_MIXTURES_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -59,28 +60,15 @@ class ModelChoose final : public Model {
   }
   ModelRow Next(bool counted) override {
     while (!done_) {
-      const ModelRow row = input().Next(false);
-      done_ = row.end;
-      if (!row.is_row()) return row;
-      const int64_t sum = ModelSum(*row.element);
-      if (ModelFails(step_, sum)) return ModelRow::Failure(ModelFailure(sum));
-      const ShuffleOrder before = order_;
-      int64_t choice = 0;
-      if (draws()) {
-        const std::vector<double> weights = ModelWeights(step_, sum, ended_.size());
-        if (*std::max_element(weights.begin(), weights.end()) == 0) {
-          return ModelRow::Failure("weights are all 0");
-        }
-        choice = static_cast<int64_t>(ModelDrawn(ModelParts(weights), &order_));
-      } else {
-        choice = ModelChoice(step_, sum);
-        if (choice >= static_cast<int64_t>(ended_.size())) {
-          return ModelRow::Failure("choice_dataset must give numbers of");
-        }
+      if (!choice_.has_value()) {
+        ModelRow failed = Choose();
+        if (failed.end || failed.failed()) return failed;
       }
-      const auto i = static_cast<size_t>(choice);
+      const size_t i = *std::exchange(choice_, std::nullopt);
       if (ended_[i]) continue;
       ModelRow chosen = input(i + 1).Next(counted);
+      // It is of no element, so that the choice is still to be followed.
+      if (chosen.takes_many) choice_ = i;
       if (!chosen.end) return chosen;
       ended_[i] = true;
       done_ = step_.d != 0 || std::ranges::all_of(ended_, [](bool ended) { return ended; });
@@ -95,9 +83,32 @@ class ModelChoose final : public Model {
  private:
   bool draws() const { return step_.op == Step::Op::kSample; }
   bool redraws() const { return step_.b % 2 == 1; }
+  // Into choice_; or why there is none.
+  ModelRow Choose() {
+    const ModelRow row = input().Next(false);
+    done_ = row.end;
+    if (!row.is_row()) return row;
+    const int64_t sum = ModelSum(*row.element);
+    if (ModelFails(step_, sum)) return ModelRow::Failure(ModelFailure(sum));
+    if (draws()) {
+      const std::vector<double> weights = ModelWeights(step_, sum, ended_.size());
+      if (*std::max_element(weights.begin(), weights.end()) == 0) {
+        return ModelRow::Failure("weights are all 0");
+      }
+      choice_ = ModelDrawn(ModelParts(weights), &order_);
+      return row;
+    }
+    const int64_t choice = ModelChoice(step_, sum);
+    if (choice >= static_cast<int64_t>(ended_.size())) {
+      return ModelRow::Failure("choice_dataset must give numbers of");
+    }
+    choice_ = static_cast<size_t>(choice);
+    return row;
+  }
   void Restart(int64_t epoch) {
     epoch_ = redraws() ? epoch : 0;
     order_ = ShuffleOrder(step_.b, iteration_, epoch_);
+    choice_.reset();
     ended_.assign(step_.inputs.size() - 1, false);
     done_ = false;
   }
@@ -105,6 +116,7 @@ class ModelChoose final : public Model {
   int64_t iteration_ = 0;
   int64_t epoch_ = 0;
   ShuffleOrder order_;
+  std::optional<size_t> choice_;  // that is yet to be followed
   std::vector<bool> ended_;
   bool done_ = false;
 };
@@ -118,8 +130,11 @@ class ModelSample final : public Model {
   }
   ModelRow Next(bool counted) override {
     while (std::ranges::any_of(parts_, [](uint64_t part) { return part > 0; })) {
+      const ShuffleOrder before = order_;
       const size_t i = ModelDrawn(parts_, &order_);
       ModelRow row = input(i).Next(counted);
+      // It is of no element, so that the draw counts for nothing.
+      if (row.takes_many) order_ = before;
       if (!row.end) return row;
       parts_[i] = 0;
       if (step_.d != 0) parts_.clear();

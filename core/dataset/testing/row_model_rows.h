@@ -282,8 +282,11 @@ class ModelZip final : public Model {
   ModelZip(const Step& step, Shared* shared) : Model(step, shared), owed_(step.inputs.size(), 0) {}
   ModelRow Next(bool) override {
     for (size_t i = 0; i < owed_.size(); ++i) {
-      for (; owed_[i] > 0; --owed_[i]) {
-        if (input(i).Next(false).end) return ModelRow::End();
+      while (owed_[i] > 0) {
+        const ModelRow passed = input(i).Next(false);
+        if (passed.end) return passed;
+        --owed_[i];
+        if (passed.takes_many) return passed;
       }
     }
     ModelElement all;
