@@ -283,6 +283,19 @@ TEST_F(ClusterTest, AStrategySpansTheReplicasOfAllWorkers) {
     ASSERT_OK(tutti_strategy_distribute_dataset(strategy, numbers, &input, nullptr, &steps));
     ASSERT_OK(tutti_distributed_dataset_explain(steps, &plan));
     EXPECT_THAT(TextIn(plan), testing::HasSubstr("DATA"));
+
+    DistributedIterator iterator;
+    ASSERT_OK(tutti_distributed_iterator_create(steps, nullptr, &iterator));
+    Bytes own, svg, none;
+    ASSERT_OK(tutti_distributed_iterator_explain(iterator, "json", &own));
+    EXPECT_THAT(TextIn(own), testing::HasSubstr("\"op\": \"batch\""));
+    ASSERT_OK(tutti_distributed_dataset_explain_as(steps, "svg", &svg));
+    EXPECT_THAT(TextIn(svg), testing::StartsWith("<svg "));
+    EXPECT_FAILS(tutti_distributed_dataset_explain_as(steps, "yaml", &none),
+                 TUTTI_INVALID_ARGUMENT, "the formats are text, json and svg");
+    EXPECT_FAILS(tutti_distributed_iterator_explain(nullptr, "text", &none),
+                 TUTTI_INVALID_ARGUMENT, "iterator");
+    ASSERT_OK(tutti_distributed_iterator_close(iterator, nullptr));
   });
 }
 

@@ -278,7 +278,12 @@ tutti_status *tutti_dataset_create_sample_from_datasets(
     TUTTI_ASSIGN_OR_RETURN(const auto set, ReadOptions(call, options));
     SampleOptions sample;
     sample.name = TextOr(set.name, "");
-    if (set.weights != nullptr) sample.weights = Ref<const Value>::Retain(FromHandle(set.weights));
+    if (set.weights != nullptr) {
+      sample.weights = Ref<const Value>::Retain(FromHandle(set.weights));
+      if (const tutti_dataset *vectors = tutti_value_get_leaf_dataset(set.weights, 0)) {
+        TUTTI_RETURN_IF_ERROR(CheckSameRuntime(call, runtime, *FromHandle(vectors)));
+      }
+    }
     if (seed != nullptr) sample.seed = *seed;
     TUTTI_ASSIGN_OR_RETURN(
         sample.stop_on_empty_dataset,

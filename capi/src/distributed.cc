@@ -111,6 +111,29 @@ tutti_status *tutti_distributed_dataset_explain(const tutti_distributed_dataset 
   });
 }
 
+tutti_status *tutti_distributed_dataset_explain_as(const tutti_distributed_dataset *dataset,
+                                                   const char *format, tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, dataset, format, out_text);
+    const DistributedDataset &object = *FromHandle(dataset);
+    TUTTI_ASSIGN_OR_RETURN(std::string text, std::string_view(format) == "text"
+                                                 ? Result<std::string>(object.Explain())
+                                                 : object.ExplainRun().As(format));
+    *out_text = GiveBytes(std::move(text));
+    return OkStatus();
+  });
+}
+
+tutti_status *tutti_distributed_iterator_explain(const tutti_distributed_iterator *iterator,
+                                                 const char *format, tutti_bytes **out_text) {
+  return Guard(__func__, From::kBuilding, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, iterator, format, out_text);
+    TUTTI_ASSIGN_OR_RETURN(std::string text, FromHandle(iterator)->Explain().As(format));
+    *out_text = GiveBytes(std::move(text));
+    return OkStatus();
+  });
+}
+
 void tutti_distributed_dataset_retain(const tutti_distributed_dataset *dataset) {
   RetainHandle(dataset);
 }

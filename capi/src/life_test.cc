@@ -295,6 +295,16 @@ TEST_F(LifeTest, AnIteratorTellsWhatItDidAndAJobWhatItsRanksMeasured) {
                              testing::HasSubstr("'ranks': [{'counters': ")));
   EXPECT_FAILS(tutti_stats_aggregator_gather(aggregator, nullptr, nullptr, &sum),
                TUTTI_INVALID_ARGUMENT, "communicator");
+  Bytes job;
+  ASSERT_OK(tutti_dataset_gather_report(report.data, report.size, "json", alone, nullptr, &job));
+  EXPECT_STREQ(tutti_bytes_get_view(job).data, report.data);
+  EXPECT_FAILS(tutti_dataset_gather_report("{}", 2, "text", alone, nullptr, &none),
+               TUTTI_INVALID_ARGUMENT, "this is no report");
+  EXPECT_FAILS(tutti_dataset_gather_report(report.data, report.size, "yaml", alone, nullptr, &none),
+               TUTTI_INVALID_ARGUMENT, "the formats are text, json and svg");
+  EXPECT_FAILS(
+      tutti_dataset_gather_report(report.data, report.size, "text", nullptr, nullptr, &none),
+      TUTTI_INVALID_ARGUMENT, "communicator");
   tutti_communicator_release(alone);
 }
 

@@ -66,6 +66,29 @@ tutti_status *tutti_stats_aggregator_gather(const tutti_stats_aggregator *aggreg
   });
 }
 
+tutti_status *tutti_dataset_gather_report(const void *data, size_t size, const char *format,
+                                          tutti_communicator *communicator,
+                                          const tutti_call_options *call_options,
+                                          tutti_bytes **out_text) {
+  return Guard(__func__, From::kComputing, [&](Call call) -> Status {
+    TUTTI_REQUIRE(call, format, communicator, out_text);
+    TUTTI_REQUIRE_ARRAY(call, size, data);
+    Communicator &ranks = *FromHandle(communicator);
+    TUTTI_ASSIGN_OR_RETURN(const CollectiveOptions options,
+                           ReadCollective(call, ranks.environment(), call_options));
+    TUTTI_ASSIGN_OR_RETURN(
+        const RunReport mine,
+        RunReport::FromJson(std::string_view(static_cast<const char *>(data), size)));
+    TUTTI_RETURN_IF_ERROR(mine.As(format).status());
+    TUTTI_ASSIGN_OR_RETURN(
+        const RunReport all,
+        GatherReports(Runtime::Of(ranks.environment()), ranks, mine, options));
+    TUTTI_ASSIGN_OR_RETURN(std::string text, all.As(format));
+    *out_text = GiveBytes(std::move(text));
+    return OkStatus();
+  });
+}
+
 void tutti_stats_aggregator_retain(const tutti_stats_aggregator *aggregator) {
   RetainHandle(aggregator);
 }

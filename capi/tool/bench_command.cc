@@ -9,6 +9,7 @@
 #include "capi/tool/bench_options.h"
 #include "capi/tool/bench_picture.h"
 #include "capi/tool/job_supervision.h"
+#include "capi/tool/progress_line.h"
 #include "capi/tool/run_options.h"
 #include "capi/tool/text_file.h"
 
@@ -41,6 +42,10 @@ int BenchCommand(const std::vector<std::string>& words) {
   job.prefix = false;
   job.program = {"tutti", "bench-worker"};
   job.program.insert(job.program.end(), words.begin(), words.end());
+  // Workers write to us, and cannot see what we write to.
+  if (options.progress.empty()) {
+    job.program.insert(job.program.end(), {"--progress", ProgressOfTerminal(options.as_json)});
+  }
   return RunJob("tutti bench", job, "/proc/self/exe");
 }
 

@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "capi/tool/bench_options.h"
 #include "capi/tool/c_handles.h"
 #include "capi/tool/command_line.h"
+#include "capi/tool/progress_line.h"
 #include "capi/tool/run_options.h"
 
 namespace tutti::tool {
@@ -210,6 +212,14 @@ int BenchDevicesCommand(const std::vector<std::string>& words) {
     fmt::print("{:>12} {:>9} {:>9} {:>10} {:>9} {:>7}\n", "bytes", "from", "to", "time us", "GB/s",
                "#wrong");
   }
+  size_t sizes = 0;
+  for (int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+    ++sizes;
+  }
+  std::optional<ProgressLine> progress(std::in_place,
+                                       ProgressFormOf(ProgressOfTerminal(options.as_json)),
+                                       "tutti bench: copies", "sizes", sizes);
+  size_t measured = 0;
   int64_t wrong = 0;
   for (int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
     for (Measured& row : RowsOf(gpus, bytes)) {
@@ -225,7 +235,9 @@ int BenchDevicesCommand(const std::vector<std::string>& words) {
       fmt::print("{:>12} {:>9} {:>9} {:>10.2f} {:>9.2f} {:>7}\n", row.bytes, row.from, row.to,
                  row.time_us, row.gbps(), row.wrong);
     }
+    progress->Tell(++measured);
   }
+  progress.reset();
   if (options.as_json) fmt::print("{}\n", all.dump());
   return wrong == 0 ? 0 : 1;
 }

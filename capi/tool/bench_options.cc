@@ -176,6 +176,11 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
                "Leave the ranks' threads to the scheduler; otherwise each has a core of its own, "
                "where there are enough");
   app.add_flag("--json", options->as_json, "One JSON object instead of the table");
+  app.add_option("--progress", options->progress,
+                 "How far it is, on stderr: line, lines (one for each size) or off (default line "
+                 "on a terminal that shows nothing else meanwhile)")
+      ->type_name("FORM")
+      ->check(CLI::IsMember({"line", "lines", "off"}));
   app.add_option("--svg", options->svg, "Also draw bus bandwidth over size")->type_name("FILE");
   app.add_option("--peer", peers,
                  "Draw what --json wrote, for another system or another time, beside it")
@@ -197,7 +202,7 @@ std::optional<int> ReadBenchOptions(const std::vector<std::string>& words, Bench
     if (options->iterations || options->as_json || !options->svg.empty() ||
         options->in_flight > 0 || options->tensors > 1 || !buffers_option->empty()) {
       return Refuse("--tune goes with --workers, --join, --transport, --min, --max, --factor, "
-                    "--dtype, --op, --seconds and --no-bind only");
+                    "--dtype, --op, --seconds, --progress and --no-bind only");
     }
   }
   if (collectives.empty()) collectives = {"all_reduce"};

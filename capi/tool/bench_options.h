@@ -37,6 +37,7 @@ struct BenchOptions {
   double seconds = 0.2;
   bool bind = true;
   bool as_json = false;
+  std::string progress;  // "off", "line" or "lines"; empty: as standard error is
   std::string svg;
   std::vector<Peer> peers;
   int64_t in_flight = 0;  // calls under way at once; 0: each is waited for

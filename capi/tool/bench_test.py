@@ -139,6 +139,15 @@ class MeasuringTest(BenchTest):
         self.assertEqual([row.split()[:4] for row in rows],
                          [[str(8**i), str(8**i // 4), "float32", "sum"] for i in range(1, 5)])
 
+    def test_how_far_it_is_goes_to_stderr_when_asked(self):
+        words = ("bench", "--transport", "in_process", *QUICK, "--json")
+        result = self.run_words(*words, "--progress", "lines")
+        rows = len(json.loads(result.stdout)["rows"])
+        self.assertIn(f"tutti bench: all_reduce: 0 of {rows} sizes (0 %), ", result.stderr)
+        self.assertIn(f"tutti bench: all_reduce: {rows} of {rows} sizes (100 %), ", result.stderr)
+        self.assertEqual(self.run_words(*words, "--progress", "off").stderr, "")
+        self.assertIn("--progress", self.run_words(*words, "--progress", "dots", status=2).stderr)
+
     def test_a_picture_shows_peers_beside_it(self):
         first = self.run_words("bench", "--transport", "in_process", *QUICK, "--json").stdout
         (self.folder / "first.json").write_text(first)

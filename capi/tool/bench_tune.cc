@@ -11,6 +11,7 @@
 
 #include "capi/tool/machine_cores.h"
 #include "capi/tool/mapped_memory.h"
+#include "capi/tool/progress_line.h"
 #include "capi/tool/text_file.h"
 
 namespace tutti::tool {
@@ -98,9 +99,15 @@ int TuneWorker::Run() {
     }
     return 1;
   }
-  for (TuneTask& task : tasks) {
-    task.seconds = options_.seconds / static_cast<double>(tasks.size());
-    if (const int status = Tune(task)) return status;
+  {
+    ProgressLine progress(rank_ == 0 ? ProgressFormOf(options_.progress) : ProgressForm::kOff,
+                          "tutti bench: --tune", "collectives", tasks.size());
+    size_t done = 0;
+    for (TuneTask& task : tasks) {
+      task.seconds = options_.seconds / static_cast<double>(tasks.size());
+      if (const int status = Tune(task)) return status;
+      progress.Tell(++done);
+    }
   }
   return rank_ == 0 ? Conclude() : 0;
 }

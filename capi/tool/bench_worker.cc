@@ -18,6 +18,7 @@
 #include "capi/tool/c_handles.h"
 #include "capi/tool/core_round_trip.h"
 #include "capi/tool/machine_cores.h"
+#include "capi/tool/progress_line.h"
 
 namespace tutti::tool {
 namespace {
@@ -84,11 +85,15 @@ class BenchWorker {
     report_.bound = bound;
     report_.round_trip_before = RoundTrip();
     Print(report_.TextHeader());
+    progress_.emplace(ProgressFormOf(options_.progress),
+                      fmt::format("tutti bench: {}", report_.collective), "sizes",
+                      options_.Sizes().size());
   }
 
   void OnRow(const BenchRow& row) {
     report_.rows.push_back(row);
     Print(report_.TextRow(row));
+    progress_->Tell(report_.rows.size());
   }
 
   void Print(const std::string& text) const {
@@ -98,6 +103,7 @@ class BenchWorker {
   }
 
   int Conclude() {
+    progress_.reset();
     report_.round_trip_after = RoundTrip();
     Print(report_.TextFooter());
     if (options_.as_json) fmt::print("{}", report_.ToJson());
@@ -117,6 +123,7 @@ class BenchWorker {
   const std::optional<int> first_core_, second_core_;
   BenchJob job_;
   BenchReport report_;  // rank 0's
+  std::optional<ProgressLine> progress_;  // the same
 };
 
 }  // namespace
@@ -124,6 +131,8 @@ class BenchWorker {
 int BenchWorkerCommand(const std::vector<std::string>& words) {
   BenchOptions options;
   if (const std::optional<int> status = ReadBenchOptions(words, &options)) return *status;
+  // Started by nobody of ours.
+  if (options.progress.empty()) options.progress = ProgressOfTerminal(options.as_json);
   return options.tune.empty() ? BenchWorker(options).Run() : TuneWorker(options).Run();
 }
 

@@ -129,4 +129,25 @@ Result<Ref<Value>> GatherStatistics(Runtime& runtime, Communicator& communicator
   return SumStatistics(parts);
 }
 
+Result<RunReport> GatherReports(Runtime& runtime, Communicator& communicator,
+                                const RunReport& mine, const CollectiveOptions& options) {
+  const Ref<Value> text = Value::OfString(mine.ToJson());
+  TUTTI_ASSIGN_OR_RETURN(const Ref<const Value> all,
+                         AllGatherValue(runtime, communicator, *text, options));
+  std::vector<std::pair<std::string, RunReport>> runs;
+  for (int64_t rank = 0; rank < communicator.size(); ++rank) {
+    const PathStep path[] = {static_cast<size_t>(rank)};
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Value> part, all->Get(path));
+    const std::string name = Format("rank {}", rank);
+    if (!part->is_leaf() || part->leaf(0).kind() != LeafKind::kString) {
+      return InvalidArgument("explain: {} brought something else than a report: {}", name,
+                             part->spec().ToString());
+    }
+    Result<RunReport> report = RunReport::FromJson(part->leaf(0).string());
+    if (!report.ok()) return std::move(report).status().WithPrefix(name);
+    runs.emplace_back(name, std::move(report).value());
+  }
+  return RunReport::Sum(std::move(runs));
+}
+
 }  // namespace tutti

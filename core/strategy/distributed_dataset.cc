@@ -464,4 +464,12 @@ std::string DistributedDataset::Explain() const {
   return text + Format("each replica: {}\n", element_spec_->ToString()) + sources_[0]->Explain();
 }
 
+RunReport DistributedDataset::ExplainRun() const {
+  std::vector<std::pair<std::string, RunReport>> runs;
+  for (const Ref<const Dataset>& source : sources_) {
+    runs.emplace_back(Format("pipeline {}", runs.size()), source->ExplainRun());
+  }
+  return RunReport::Sum(std::move(runs));
+}
+
 }  // namespace tutti

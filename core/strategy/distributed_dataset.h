@@ -37,6 +37,7 @@
 #include "core/base/status.h"
 #include "core/dataset/graph/dataset.h"
 #include "core/dataset/graph/dataset_options.h"
+#include "core/dataset/graph/run_report.h"
 #include "core/function/function.h"
 #include "core/strategy/step_plan.h"
 #include "core/strategy/step_source.h"
@@ -105,6 +106,8 @@ class DistributedDataset final : public RefCounted {
   bool whole_steps() const { return whole_steps_; }
   // How the data is divided, and why, then the ops of this worker's source.
   std::string Explain() const;
+  // This worker's sources, with what the last iterators over them have done (run_report.h).
+  RunReport ExplainRun() const;
 
   // What a worker of such a job reads, which need not be this one: calls the function again where
   // there is one.

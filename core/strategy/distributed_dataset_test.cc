@@ -78,6 +78,42 @@ TEST_P(DistributedDatasetTest, GivesReplicasWithoutRowsEmptyBatches) {
               ElementsAre("PerReplica:{0: [0], 1: [1], 2: [2], 3: [3], 4: []}", "end"));
 }
 
+TEST_P(DistributedDatasetTest, TellsOfItsRunWhatLimitedTheSteps) {
+  DatasetOptions options;
+  ASSERT_TRUE(options.SetBool("experimental_stats.profile", true).ok());
+  const Ref<DistributedDataset> dataset =
+      Distribute(Mirrored(2), Batches(12, 4)->WithOptions(options).value());
+  EXPECT_EQ(dataset->Explain().find("run:"), std::string::npos);
+  const Ref<DistributedIterator> iterator = Iterate(dataset);
+  const std::string begin = iterator->Save(WithinReason()).value();
+  for (int step = 0; step < 3; ++step) EXPECT_NE(NextText(iterator), "end");
+  EXPECT_EQ(NextText(iterator), "end");
+  const RunReport report = iterator->Explain();
+  EXPECT_TRUE(report.measured);
+  EXPECT_EQ(report.run.turns, 4);
+  EXPECT_EQ(report.run.rows, 3);
+  EXPECT_LE(report.run.waited_ns, report.run.elapsed_ns);
+  ASSERT_EQ(report.steps.size(), 2u);
+  EXPECT_EQ(report.steps[0].totals.rows, 3);
+  EXPECT_EQ(report.steps[1].totals.rows, 12);
+  EXPECT_FALSE(report.verdict.empty());
+  EXPECT_THAT(report.ToText(), testing::HasSubstr("run: 3 rows in "));
+  EXPECT_THAT(dataset->Explain(), testing::HasSubstr("run: "));
+  EXPECT_EQ(dataset->ExplainRun().steps[1].totals.rows, 12);
+  ASSERT_TRUE(iterator->Restore(begin, WithinReason()).ok());
+  EXPECT_EQ(iterator->Explain().run.turns, 0);
+  EXPECT_NE(NextText(iterator), "end");
+  EXPECT_EQ(iterator->Explain().run.rows, 1);
+  EXPECT_TRUE(iterator->Close(WithinReason()).ok());
+  EXPECT_EQ(iterator->Explain().run.rows, 1);
+  // Where nobody asked nothing is measured.
+  const Ref<DistributedIterator> plain = Iterate(Distribute(Mirrored(2), Batches(4, 4)));
+  EXPECT_NE(NextText(plain), "end");
+  EXPECT_FALSE(plain->Explain().measured);
+  EXPECT_EQ(plain->Explain().run.turns, 0);
+  EXPECT_TRUE(plain->Close(WithinReason()).ok());
+}
+
 TEST_P(DistributedDatasetTest, NeverCutsAcrossBatches) {
   EXPECT_THAT(AllSteps(Distribute(Mirrored(2), Batches(4, 2))),
               ElementsAre("PerReplica:{0: [0], 1: [1]}", "PerReplica:{0: [2], 1: [3]}", "end"));

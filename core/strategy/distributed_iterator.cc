@@ -44,6 +44,7 @@ DistributedIterator::DistributedIterator(Ref<const DistributedDataset> dataset,
       team_(std::move(team)),
       closing_(MakeRef<Cancellation>()),
       steps_ahead_(dataset_->steps_ahead()),
+      measures_(dataset_->sources()[0]->options().profile()),
       stagings_(std::move(stagings)),
       maker_(dataset_->plan(), std::move(sources)) {
   ready_.reserve(steps_ahead_ + 2);  // one that is wanted, and what the thread's end leaves
@@ -157,6 +158,19 @@ Status DistributedIterator::WaitForThread(std::unique_lock<std::mutex>& lock,
 Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next"));
+  if (!measures_) return NextInside(call);
+  const int64_t then = environment().clock().NowNs();
+  Result<Ref<Value>> step = NextInside(call);
+  const int64_t now = environment().clock().NowNs();
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (consumer_.turns++ == 0) first_next_ns_ = then;
+  consumer_.rows += step.ok() && *step ? 1 : 0;
+  consumer_.waited_ns += now - then;
+  consumer_.elapsed_ns = now - first_next_ns_;
+  return step;
+}
+
+Result<Ref<Value>> DistributedIterator::NextInside(const CallOptions& call) {
   Step step;
   const bool on_thread = steps_ahead_ > 0 || team_ != nullptr;
   TUTTI_RETURN_IF_ERROR(on_thread ? TakeStep(call, &step) : MakeStep(call, &step));
@@ -169,6 +183,29 @@ Result<Ref<Value>> DistributedIterator::Next(const CallOptions& call) {
 Result<Ref<Value>> DistributedIterator::NextOptional(const CallOptions& call) {
   TUTTI_ASSIGN_OR_RETURN(Ref<Value> step, Next(call));
   return Value::OfLeaf(Leaf::OfOptional(std::move(step)));
+}
+
+RunReport DistributedIterator::Explain() const {
+  std::vector<Ref<Iterator>> iterators;
+  RunProfile::Totals consumer;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const StepSource& source : maker_.sources()) {
+      for (const SourcePart& part : source.parts()) iterators.push_back(part.iterator);
+    }
+    consumer = consumer_;
+  }
+  std::vector<std::pair<std::string, RunReport>> runs;
+  for (const Ref<Iterator>& iterator : iterators) {
+    runs.emplace_back(Format("pipeline {}", runs.size()), iterator->Explain());
+  }
+  RunReport report = RunReport::Sum(std::move(runs));
+  report.SetConsumer(consumer,
+                     team_ ? "the other workers: the reports of all ranks, gathered, tell which of "
+                             "them is slow"
+                           : "what is done between the pipeline and the replicas: batches are cut, "
+                             "and copied to devices");
+  return report;
 }
 
 // ---- Steps ahead. ----

@@ -43,6 +43,7 @@
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "core/dataset/exec/iterator.h"
+#include "core/dataset/graph/run_report.h"
 #include "core/device/gpu_staging.h"
 #include "core/strategy/distributed_dataset.h"
 #include "core/strategy/step_maker.h"
@@ -70,6 +71,10 @@ class DistributedIterator final : public Closable {
   // Of a step.
   const ElementSpec& step_spec() const { return dataset_->step_spec(); }
   const DistributedDataset& dataset() const { return *dataset_; }
+  // What this worker's pipelines have done so far, and what limited the steps (run_report.h): of
+  // the time since the last Restore. A row of the run is a step. Threads: any, also when it is
+  // closed.
+  RunReport Explain() const;
 
   // The position behind the last step that Next gave.
   Result<std::string> Save(const CallOptions& call);
@@ -127,6 +132,7 @@ class DistributedIterator final : public Closable {
   // same steps have made equally many exchanges then.
   Status WaitForThread(std::unique_lock<std::mutex>& lock, const CallOptions& call,
                        const char* what);
+  Result<Ref<Value>> NextInside(const CallOptions& call);
   Status TakeStep(const CallOptions& call, Step* step);
   void RunAhead();
   void MakeStepsAhead();
@@ -196,6 +202,7 @@ class DistributedIterator final : public Closable {
   const std::unique_ptr<TeamChannel> team_;  // null: one worker
   const Ref<Cancellation> closing_;
   const size_t steps_ahead_;
+  const bool measures_;  // what callers wait
   const Stagings stagings_;  // used by whoever makes steps
 
   // Of whoever makes steps: the thread while one is wanted, else the caller that is inside.
@@ -206,8 +213,10 @@ class DistributedIterator final : public Closable {
   bool making_ = false;  // between two steps: an exception has left one half made
   Status exception_;     // that; OK when the thread was cancelled
 
-  std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all below, and which iterators the maker's sources have
   std::condition_variable changed_;
+  RunProfile::Totals consumer_;
+  int64_t first_next_ns_ = 0;
   bool inside_ = false;
   bool stopping_ = false;
   bool thread_ended_ = false;  // in a function of the dataset's

@@ -252,6 +252,7 @@ void DistributedIterator::ForgetSteps() {
   std::lock_guard<std::mutex> lock(mutex_);
   ready_.clear();
   begun_ = wanted_ = false;
+  consumer_ = {};
 }
 
 Status DistributedIterator::CheckWorkers(int64_t policy, int64_t num_workers,

@@ -258,6 +258,12 @@ func TestExplainTellsOfARunAndGatherOfAJob(t *testing.T) {
 	}
 	ranks := must[[]*Communicator](t)(NewLocalCommunicators(1))
 	defer ranks[0].Close()
+	job := must[string](t)(GatherReport(context.Background(), []byte(report), ranks[0], "json"))
+	if job != report {
+		t.Fatal(job)
+	}
+	_, err = GatherReport(context.Background(), nil, ranks[0], "text")
+	wants(t, err, ErrInvalidArgument)
 	sum := must[Value](t)(aggregator.Gather(context.Background(), ranks[0]))
 	counters := must[Value](t)(sum.Get("counters"))
 	if got := counters.String(); !strings.Contains(got, "'made::elements': 3") {

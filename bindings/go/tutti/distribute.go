@@ -184,6 +184,14 @@ func (d *DistributedDataset) Explain() (string, error) {
 	return readText(d.object(), native.Distributed_dataset_explain)
 }
 
+// ExplainAs is the same as "text", or, as "json" or "svg", the plan of this worker's part alone,
+// with what the iterator that was made last has done.
+func (d *DistributedDataset) ExplainAs(format string) (string, error) {
+	return readText(d.object(), func(pointer uintptr, made *uintptr) uintptr {
+		return native.Distributed_dataset_explain_as(pointer, format, made)
+	})
+}
+
 // Close ends the reference; its iterators stay.
 func (d *DistributedDataset) Close() error {
 	d.object().close()

@@ -52,8 +52,8 @@ var iteratorFunctions = cursorFunctions{native.Iterator_next, native.Iterator_ne
 
 var distributedFunctions = cursorFunctions{native.Distributed_iterator_next,
 	native.Distributed_iterator_next_optional, native.Distributed_iterator_element_spec,
-	native.Distributed_iterator_save, native.Distributed_iterator_restore, nil,
-	native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator,
+	native.Distributed_iterator_save, native.Distributed_iterator_restore,
+	native.Distributed_iterator_explain, native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator,
 	native.Distributed_iterator_save_joint}
 
 // Iterator starts at the first element. ctx is that of every Next, too.
@@ -167,12 +167,10 @@ func (i *Iterator) Restore(ctx context.Context, state []byte) error {
 // the time in it and in which it waited for its input, its function's calls and whether they are
 // callbacks, calls at once, how full its buffer was; and the bottleneck, with the change that would
 // help. What Autotune has chosen is there in any case. A restore begins anew. Any goroutine may
-// ask. Of a DistributedIterator it is ErrInvalidArgument: its dataset's Explain tells.
+// ask. Of an iterator over a distributed dataset a row of the run is a step, and the consumer is
+// who asks for steps: where that one waits and this worker's pipelines are in time, the bottleneck
+// is the other workers, or what lies between.
 func (i *Iterator) Explain(format string) (string, error) {
-	if i != nil && i.native.explain == nil {
-		return "", invalidArgument("explain: an iterator over a distributed dataset tells nothing; " +
-			"ask its dataset")
-	}
 	return readText(i, func(pointer uintptr, made *uintptr) uintptr {
 		return i.native.explain(pointer, format, made)
 	})

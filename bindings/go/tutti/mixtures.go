@@ -33,7 +33,7 @@ func (r *Runtime) ChooseFromDatasets(datasets []*Dataset, choices *Dataset,
 
 // SampleFromDatasets gives the next element of a dataset that is drawn at random, again and again,
 // until all have ended, or, with WithStopOnEmptyDataset, one that is drawn has. WithWeights says
-// how likely each is, WithSeed makes the order repeatable, and WithReshuffle(false) has all
+// how likely each is, WithWeightVectors how likely for each draw, WithSeed makes the order repeatable, and WithReshuffle(false) has all
 // iterations in one order. Elements must be compatible.
 func SampleFromDatasets(datasets []*Dataset, options ...Option) *Dataset {
 	return defaultRuntime.SampleFromDatasets(datasets, options...)
@@ -48,6 +48,16 @@ func (r *Runtime) SampleFromDatasets(datasets []*Dataset, options ...Option) *Da
 	}
 	defer all.Close()
 	var weights Value
+	if op.weights != nil && op.weightVectors != nil {
+		return datasetOf(0, invalidArgument(
+			"sample_from_datasets: weights are a vector or a dataset of vectors, not both"))
+	}
+	if op.weightVectors != nil {
+		if weights, err = OfDataset(op.weightVectors); err != nil {
+			return datasetOf(0, err)
+		}
+		defer weights.Close()
+	}
 	if op.weights != nil {
 		if weights, err = Of(op.weights, int64(len(op.weights))); err != nil {
 			return datasetOf(0, err)

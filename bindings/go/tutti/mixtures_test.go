@@ -5,6 +5,7 @@ import "testing"
 func TestDatasetsAreMixedAndBucketed(t *testing.T) {
 	both := []*Dataset{Range(0, 3, 1), Range(10, 13, 1)}
 	choices := FromTensorSlices(must[Value](t)(Of([]int64{0, 0, 0, 0, 1}, 5)))
+	vectors := FromTensorSlices(must[Value](t)(Of([]float64{0, 1, 1, 0, 0, 1}, 3, 2)))
 	rest := func(element Value) (int64, error) {
 		number, err := element.Int64()
 		return number % 3, err
@@ -19,6 +20,7 @@ func TestDatasetsAreMixedAndBucketed(t *testing.T) {
 		"sample":       {sampled, "10 11 0 1 12 2 "},
 		"sample again": {sampled, "10 11 0 1 12 2 "},
 		"weights":      {SampleFromDatasets(both, WithWeights(0, 1)), "10 11 12 "},
+		"vectors":      {SampleFromDatasets(both, WithWeightVectors(vectors)), "10 0 11 "},
 		"buckets": {Range(0, 8, 1).BucketBySequenceLength(rest, []int64{1, 2},
 			[]int64{2, 3, 9}), "[0 3] [1 4 7] [6] [2 5] "},
 		"dropped": {Range(0, 8, 1).BucketBySequenceLength(rest, []int64{1, 2},
@@ -36,6 +38,8 @@ func TestDatasetsAreMixedAndBucketed(t *testing.T) {
 		iterator.Close()
 	}
 	wants(t, SampleFromDatasets(both, WithWeights(1, -1)).Err(), ErrInvalidArgument)
+	wants(t, SampleFromDatasets(both, WithWeights(1, 1), WithWeightVectors(vectors)).Err(),
+		ErrInvalidArgument)
 	wants(t, ChooseFromDatasets(nil, choices).Err(), ErrInvalidArgument)
 	wants(t, ChooseFromDatasets(both, nil).Err(), ErrInvalidArgument)
 	wants(t, Range(0, 3, 1).BucketBySequenceLength(nil, nil, []int64{1}).Err(), ErrInvalidArgument)

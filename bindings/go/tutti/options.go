@@ -36,6 +36,7 @@ type operation struct {
 	readerFunc    *Function
 	stopOnEmpty   int
 	weights       []float64
+	weightVectors *Dataset
 	toBoundary    int
 	noPadding     int
 }
@@ -144,6 +145,14 @@ func WithStopOnEmptyDataset(flag bool) Option {
 // WithWeights has a number of 0 or more for each dataset of SampleFromDatasets, not all 0.
 func WithWeights(weights ...float64) Option {
 	return operationOption(func(op *operation) { op.weights = weights })
+}
+
+// WithWeightVectors has a vector of weights for each draw of SampleFromDatasets: the elements of
+// vectors. A draw of a dataset that has ended is passed over, and where the vectors end the
+// sequence does. A vector that is none is an ErrInvalidArgument at iteration that names its
+// element.
+func WithWeightVectors(vectors *Dataset) Option {
+	return operationOption(func(op *operation) { op.weightVectors = vectors })
 }
 
 // WithPadToBucketBoundary pads the batches of BucketBySequenceLength to their bucket's upper

@@ -63,6 +63,19 @@ func (s *StatsAggregator) Gather(ctx context.Context, communicator *Communicator
 		}))
 }
 
+// GatherReport is what Explain tells on all ranks, as one report: a collective call, which every
+// rank makes with what its own iterator's Explain wrote as "json". What operations did is added up,
+// each rank has a line, and the bottleneck is that of the rank whose consumer waited for most of
+// its time. ErrInvalidArgument for anything else than a report.
+func GatherReport(ctx context.Context, report []byte, communicator *Communicator,
+	format string) (string, error) {
+	made, err := waitOut(ctx, communicator.object(),
+		func(ranks uintptr, call *native.CallOptions, made *uintptr) uintptr {
+			return native.Dataset_gather_report(report, format, ranks, call, made)
+		})
+	return takeText(made), err
+}
+
 // Close ends the reference; datasets and iterators that write into it keep it.
 func (s *StatsAggregator) Close() error {
 	s.object().close()

@@ -171,6 +171,9 @@ class OptionsTest(unittest.TestCase):
         mixed = Dataset.sample_from_datasets([few, many], seed=9, rerandomize_each_iteration=False)
         self.assertEqual(list(mixed), [10, 11, 0, 1, 12, 2])
         self.assertEqual(list(mixed), [10, 11, 0, 1, 12, 2])
+        vectors = Dataset.from_tensor_slices(np.array([[1.0, 0], [0, 1], [1, 0]]))
+        self.assertEqual(list(Dataset.sample_from_datasets([many, few], vectors)),
+                         [10, 0, 11])
         self.assertEqual(list(experimental.sample_from_datasets([few, many], [0.0, 0.5])),
                          [10, 11, 12])
         with self.assertRaisesRegex(tutti.errors.InvalidArgumentError, "dataset 1 is -1"):

@@ -65,6 +65,36 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(list(dataset), [0, 1, 2])
         self.assertNotIn("chosen: ", dataset.explain())
 
+    def test_a_distributed_dataset_tells_of_its_run_and_a_job_of_all_ranks(self):
+        options = Options()
+        options.experimental_stats.profile = True
+        dataset = Dataset.range(8).map(lambda x: x, native=False).batch(4).with_options(options)
+        strategy = tutti.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        reports = []
+        for _ in range(2):
+            distributed = strategy.distribute_dataset(dataset)
+            with iter(distributed) as iterator:
+                self.assertEqual(len(list(iterator)), 2)
+                self.assertIn("run: 2 rows in ", iterator.explain())
+                self.assertTrue(iterator.explain("svg").startswith("<svg "))
+                reports.append(iterator.explain("json"))
+        self.assertIn("8 callback calls", distributed.explain())
+        self.assertEqual(json.loads(distributed.explain("json"))["steps"][1]["rows"], 8)
+        with self.assertRaisesRegex(ValueError, "the formats are text, json and svg"):
+            distributed.explain("yaml")
+        ranks = tutti.Communicator.create_local(2)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(
+                lambda rank: Dataset.gather_report(reports[rank], ranks[rank], timeout=60),
+                range(2))
+        self.assertEqual(first, second)
+        self.assertIn("16 callback calls", first)
+        self.assertIn("run: 4 rows in ", first)
+        self.assertRegex(first, "  rank 0: 2 rows in .*\n  rank 1: 2 rows in ")
+        self.assertRegex(first, "bottleneck: rank [01]: ")
+        with self.assertRaises(TypeError):
+            Dataset.gather_report(reports[0], None)
+
     def test_aggregators_of_all_ranks_are_added_up(self):
         aggregators = [experimental.StatsAggregator() for _ in range(2)]
         for rows, aggregator in enumerate(aggregators, 1):

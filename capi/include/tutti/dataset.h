@@ -217,7 +217,7 @@ TUTTI_API tutti_status *tutti_dataset_create_choose_from_datasets(
 typedef struct tutti_sample_from_datasets_options {
   size_t struct_size;
   const char *name;
-  const tutti_value *weights;                /* NULL, or none: all datasets have the same */
+  const tutti_value *weights; /* numbers, or a dataset of such vectors; NULL, none: all the same */
   tutti_tristate stop_on_empty_dataset;      /* default false */
   tutti_tristate rerandomize_each_iteration; /* default true: each has an order of its own */
 } tutti_sample_from_datasets_options;
@@ -228,8 +228,11 @@ typedef struct tutti_sample_from_datasets_options {
  * if stop_on_empty_dataset, one that is drawn has. `datasets` is a value whose leaves are datasets;
  * their elements must be compatible (INVALID_ARGUMENT), and the spec is the most specific one that
  * all fit. `weights` is a vector of a finite number of 0 or more for each dataset, not all 0; a
- * dataset of weight 0 is never drawn. `seed` NULL: the runtime's random seed, or a fresh one. The
- * order that a seed gives is a promise of compatibility. `runtime` is the datasets' own, or NULL.
+ * dataset of weight 0 is never drawn. It may be a dataset of such vectors: then each is of one
+ * draw, a draw of a dataset that has ended is passed over, and where the vectors end the sequence
+ * does; a vector that is none fails at iteration, as INVALID_ARGUMENT that names its element.
+ * `seed` NULL: the runtime's random seed, or a fresh one. The order that a seed gives is a promise
+ * of compatibility. `runtime` is the datasets' own, or NULL.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_create_sample_from_datasets(
     tutti_runtime *runtime, const tutti_value *datasets, const int64_t *seed,

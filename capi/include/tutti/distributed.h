@@ -79,6 +79,13 @@ tutti_distributed_dataset_get_cardinality(const tutti_distributed_dataset *datas
 TUTTI_API tutti_status *tutti_distributed_dataset_explain(const tutti_distributed_dataset *dataset,
                                                           tutti_bytes **out_text);
 
+/* The plan of this worker's part with what the iterator that was made last has done, as "text",
+ * "json" or "svg": what tutti_dataset_explain_as tells of a dataset. Text begins with how batches
+ * are cut and shared. INVALID_ARGUMENT for another format.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_dataset_explain_as(
+    const tutti_distributed_dataset *dataset, const char *format, tutti_bytes **out_text);
+
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_distributed_dataset_retain(const tutti_distributed_dataset *dataset);
 
@@ -135,6 +142,16 @@ TUTTI_API tutti_status *tutti_distributed_iterator_save_joint(tutti_distributed_
 TUTTI_API tutti_status *tutti_distributed_iterator_restore(tutti_distributed_iterator *iterator,
                                                            const void *state, size_t size,
                                                            const tutti_call_options *call);
+
+/* What this worker's pipelines have done so far, as tutti_iterator_explain has it of an iterator: a
+ * row of the run is a step, and the consumer is who asks for steps. Where that one waits and the
+ * pipelines are in time, the bottleneck is the other workers, or what lies between. As "json" it is
+ * what tutti_dataset_gather_report adds up over all ranks. A restore begins anew. It may be asked
+ * while another thread iterates, and when the iterator is closed. INVALID_ARGUMENT for another
+ * format.
+ * Context: building. Threads: any. Since: 0.1. */
+TUTTI_API tutti_status *tutti_distributed_iterator_explain(
+    const tutti_distributed_iterator *iterator, const char *format, tutti_bytes **out_text);
 
 /* Stops and joins its threads.
  * Context: cross-replica. Threads: any. Since: 0.1. */

@@ -51,6 +51,19 @@ TUTTI_API tutti_status *tutti_stats_aggregator_gather(const tutti_stats_aggregat
                                                       const tutti_call_options *call,
                                                       tutti_value **out_value);
 
+/* What explain tells on all ranks, as one report in `format`, "text", "json" or "svg": a collective
+ * call, which every rank makes with what its own iterator's explain wrote as "json". What
+ * operations did is added up, and each rank has a line; the run is as long as the longest one, and
+ * the bottleneck is that of the rank whose consumer waited for most of its time. Where the plans of
+ * ranks differ, the operations are that rank's alone. INVALID_ARGUMENT for bytes that are no report
+ * and for another format; the other ranks wait for their deadline then.
+ * Context: computing. Threads: one at a time. Since: 0.1. */
+TUTTI_API tutti_status *tutti_dataset_gather_report(const void *data, size_t size,
+                                                    const char *format,
+                                                    tutti_communicator *communicator,
+                                                    const tutti_call_options *call,
+                                                    tutti_bytes **out_text);
+
 /* Context: any. Threads: any. Since: 0.1. */
 TUTTI_API void tutti_stats_aggregator_retain(const tutti_stats_aggregator *aggregator);
 

@@ -18,6 +18,8 @@ constexpr int64_t kLongestWindowNs = 500'000'000;
 // nobody waits.
 constexpr double kWaits = 0.25;
 constexpr double kNoWaits = 0.02;
+// Above that nearly all of the time is waiting: there are by far too few.
+constexpr double kOnlyWaits = 0.9;
 // What twice the calls have to bring.
 constexpr double kGain = 1.1;
 constexpr int64_t kIdleWindows = 32;
@@ -76,8 +78,7 @@ bool TunedCalls::Observe(int64_t rows, uint64_t waited, bool all_busy) {
   // The processor's counter runs at some GHz, and other clocks at one: about nanoseconds will do.
   const auto ticks = static_cast<double>(now - began_);
   const double ns = ticks * (clock_.counts() ? 0.4 : 1.0);
-  const bool full = rows_ >= kRowsPerCall * now_ && ns >= kWindowNs;
-  if (!full && ns < kLongestWindowNs) return false;
+  if (!HasSeenEnough(ns, ticks)) return false;
   const bool grew =
       !skips_ && Decide(static_cast<double>(rows_) / std::max(ns, 1.0), std::max(ticks, 1.0));
   skips_ = !skips_ && grew;
@@ -85,6 +86,15 @@ bool TunedCalls::Observe(int64_t rows, uint64_t waited, bool all_busy) {
   rows_ = 0;
   waits_ = busy_waits_ = 0;
   return grew;
+}
+
+bool TunedCalls::HasSeenEnough(double ns, double ticks) const {
+  if (ns >= kLongestWindowNs) return true;
+  if (ns < kWindowNs) return false;
+  if (rows_ >= kRowsPerCall * now_) return true;
+  // Nothing is compared with what this window gives, or all of it was waiting.
+  const bool only_waits = static_cast<double>(busy_waits_) >= ticks * kOnlyWaits;
+  return rows_ >= now_ && (skips_ || (before_ == 0 && pause_ == 0 && only_waits));
 }
 
 bool TunedCalls::Decide(double rate, double ticks) {
@@ -98,6 +108,12 @@ bool TunedCalls::Decide(double rate, double ticks) {
       Set(before, "more gave no more");
       pause_ = next_pause_;
       next_pause_ = std::min<int64_t>(next_pause_ * 2, 1024);
+      return false;
+    }
+    if (limits && now_ > before * 2 && rate < rate_before_ * 2 * kGain) {
+      autotuner_->GiveBack(now_ - before * 2);
+      Set(before * 2, "half as many give as much");
+      pause_ = next_pause_;
       return false;
     }
   }
@@ -115,7 +131,9 @@ bool TunedCalls::Decide(double rate, double ticks) {
     return false;
   }
   if (!limits || now_ >= most_) return false;
-  const int64_t more = autotuner_->Take(std::min(now_, most_ - now_));
+  const int64_t wanted =
+      static_cast<double>(busy_waits_) >= ticks * kOnlyWaits ? now_ * 3 : now_;
+  const int64_t more = autotuner_->Take(std::min(wanted, most_ - now_));
   if (more == 0) return false;
   before_ = now_;
   rate_before_ = rate;

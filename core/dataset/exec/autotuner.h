@@ -3,8 +3,10 @@
 //
 // Calls at once (TunedCalls) are looked at from time to time by who delivers the elements. Where
 // the consumer had to wait for a quarter of the time while all calls were under way, their number
-// is doubled; where it still waits and there is not a tenth more in a second, it goes back, and the
-// next attempt comes later than the last one. Where nobody ever waited, it is halved, once.
+// is doubled; where it waited nearly all of the time, it is quadrupled, and a short look is enough.
+// Where it still waits and there is not a tenth more in a second, it goes back, and the next
+// attempt comes later than the last one; where four times as many brought less than twice as many
+// could, it goes half the way back. Where nobody ever waited, it is halved, once.
 // A buffer (TunedBuffer) that was full and is found empty gets twice the size.
 //
 // All of one iterator share the CPU budget (experimental_optimization.autotune_cpu_budget): each
@@ -72,6 +74,8 @@ class TunedCalls {
   bool Observe(int64_t rows, uint64_t waited, bool all_busy);
 
  private:
+  // Whether enough was seen since the window began, `ns` ago.
+  bool HasSeenEnough(double ns, double ticks) const;
   bool Decide(double rate, double ticks);
   void Set(int64_t calls, std::string_view why);
 

@@ -42,9 +42,14 @@ class MeasuredStage final : public Stage {
 
   void Next(const Demand& demand, const CallOptions& options, Slab* slab) override {
     if (demand.count_only) return stage_.Next(demand, options, slab);
-    const uint64_t then = record_.Now();
-    stage_.Next(demand, options, slab);
-    if (slab->rows > 0) record_.Add(slab->rows, record_.Now() - then);
+    if (record_.IsDue()) {
+      const uint64_t then = record_.Now();
+      stage_.Next(demand, options, slab);
+      if (slab->rows > 0) record_.Add(slab->rows, record_.Now() - then);
+    } else {
+      stage_.Next(demand, options, slab);
+      if (slab->rows > 0) record_.AddRows(slab->rows);
+    }
     if (!slab->status.ok() && !IsInterruption(slab->status)) record_.AddFailure();
   }
 

@@ -128,6 +128,11 @@ TEST_F(RamBudgets, EndWhatHasToKeepElements) {
       {"window", Ok(Ok(Range(100)->Window(50))->Skip(0)), 1000, 2},
       {"unique", Ok(Range(100)->Unique()), 100'000, 100},
       {"group_by_window", Ok(Range(100)->GroupByWindow(key, rows, 50)), 10'000, 100},
+      {"bucket_by_sequence_length",
+       Ok(Range(100)->BucketBySequenceLength(
+           key, Value::OfTensor(Tensor::Vector<int64_t>({5})),
+           Value::OfTensor(Tensor::Vector<int64_t>({50, 50})))),
+       10'000, 2},
   };
   for (const auto& [label, dataset, enough, elements] : cases) {
     SCOPED_TRACE(label);
@@ -140,6 +145,15 @@ TEST_F(RamBudgets, EndWhatHasToKeepElements) {
     Close(*iterator);
     EXPECT_THAT(All(Within(dataset, enough)), SizeIs(elements));
   }
+}
+
+TEST_F(RamBudgets, NameACacheThatHoldsItsPart) {
+  // The first pass is kept, and beside it there is no room for a shuffle of a second one.
+  const Ref<Dataset> dataset = Ok(Ok(Ok(Range(40)->Cache())->Repeat(-1))->Shuffle(100, Seed(7)));
+  const Status status = Iterate(Within(dataset, 700))->Next(CallOptions()).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shuffle holds most, 384 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("; cache holds 320 bytes"));
 }
 
 TEST_F(RamBudgets, LetPrefetchWait) {

@@ -44,7 +44,9 @@ struct MapOptions {
 
 struct SampleOptions {
   std::string name;
-  Ref<const Value> weights;     // a vector of numbers; null, or none: all have the same
+  // A vector of numbers, or a dataset of such vectors, one for each draw; null, or none: all have
+  // the same.
+  Ref<const Value> weights;
   std::optional<int64_t> seed;  // none: the environment's, or a drawn one
   bool stop_on_empty_dataset = false;
   bool rerandomize_each_iteration = true;

@@ -6,8 +6,6 @@
 namespace tutti {
 namespace {
 
-// A call that took at least so many ticks is worth measuring each time: about a microsecond.
-constexpr uint64_t kSlowTicks = 2000;
 // Sizes are looked at in the first calls, and then in one of so many.
 constexpr int64_t kSizedEach = 16;
 // Long enough that the machine's clock tells the rate of the processor's counter.
@@ -17,17 +15,8 @@ constexpr size_t kMostDecisions = 12;
 }  // namespace
 
 bool NodeProfile::Add(uint64_t ticks) {
-  Plus(ticks_, static_cast<int64_t>(ticks) * gap_);
-  if (ticks >= kSlowTicks) {
-    gap_ = 1;
-  } else {
-    // xorshift; 1 .. 15, of which the mean is 8.
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    gap_ = 1 + static_cast<int64_t>(random_ % 15);
-  }
-  until_due_ = gap_;
+  Plus(ticks_, static_cast<int64_t>(ticks) * sampled_.gap());
+  sampled_.Measured(ticks);
   const int64_t measured = measured_.load(std::memory_order_relaxed);
   measured_.store(measured + 1, std::memory_order_relaxed);
   return measured < kSizedEach || measured % kSizedEach == 0;

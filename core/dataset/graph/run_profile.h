@@ -5,8 +5,7 @@
 //
 // Each stage that is measured has a NodeProfile of its own, which the one thread that may be in it
 // writes with plain loads and stores. Reading the processor's counter costs more than everything
-// else here, so of calls that take less than a microsecond only one of about eight is measured,
-// drawn at random, and stands for those before it: on average that gives what measuring all would.
+// else here, so that fast calls are sampled (sampled_calls.h).
 //
 // Threads: making records and reading them any; what a record says about its writers counts there.
 #ifndef TUTTI_CORE_DATASET_GRAPH_RUN_PROFILE_H_
@@ -25,6 +24,7 @@
 #include "core/base/ref.h"
 #include "core/base/tick_clock.h"
 #include "core/dataset/graph/node.h"
+#include "core/dataset/graph/sampled_calls.h"
 
 namespace tutti {
 
@@ -41,7 +41,7 @@ class NodeProfile {
   // Whether this call is to be measured.
   bool IsDue() {
     Plus(calls_, 1);
-    return --until_due_ <= 0;
+    return sampled_.IsDue();
   }
   void AddRows(int64_t rows) { Plus(rows_, rows); }
   void AddFailure() { Plus(failures_, 1); }
@@ -60,10 +60,16 @@ class NodeProfile {
     function_rows_.fetch_add(rows, std::memory_order_relaxed);
     function_ticks_.fetch_add(static_cast<int64_t>(ticks), std::memory_order_relaxed);
   }
-  // Of some of these calls: what they took, and what their threads computed meanwhile.
+  // Of some of these calls: what they took, and what their threads computed meanwhile, or would
+  // have if they had had a processor.
   bool IsFunctionCallDue() const {
     const int64_t calls = function_calls_.load(std::memory_order_relaxed);
     return calls < 16 || calls % 16 == 0;
+  }
+  // Whether they take some tens of microseconds or more.
+  bool HasLongFunctionCalls() const {
+    return function_ticks_.load(std::memory_order_relaxed) >
+           function_calls_.load(std::memory_order_relaxed) * 100'000;
   }
   void AddComputing(uint64_t ticks, int64_t cpu_ns) {
     computing_ticks_.fetch_add(static_cast<int64_t>(ticks), std::memory_order_relaxed);
@@ -96,9 +102,7 @@ class NodeProfile {
 
   const Ref<const Node> node_;
   const TickClock clock_;
-  int64_t until_due_ = 1;  // calls up to the next one that is measured, that one included
-  int64_t gap_ = 1;        // what it was when that one was drawn
-  uint64_t random_ = 0x9e3779b97f4a7c15;
+  SampledCalls sampled_;
   Number calls_{0};
   Number rows_{0};
   Number failures_{0};

@@ -1,6 +1,7 @@
 #include "core/dataset/graph/run_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -22,6 +23,10 @@ constexpr double kComputes = 0.7;
 // Behind one lock one call computes at a time; where other programs have the processor, less.
 constexpr double kLeastBehindLock = 0.3;
 constexpr double kMostBehindLock = 1.3;
+// So many calls are under way where they wait for the lock before they begin.
+constexpr double kOneUnderWay = 1.5;
+// Where who asks for elements waits for a smaller part of what its consumer waits, it is in time.
+constexpr double kReadyInTime = 0.5;
 
 double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 double Share(int64_t part, int64_t whole) {
@@ -177,8 +182,8 @@ class Search {
       const double computing = Share(static_cast<double>(totals.function_ns) * totals.computing,
                                      static_cast<double>(run_.elapsed_ns));
       const double calling = Share(totals.function_ns, run_.elapsed_ns);
-      if (step.calls_host && totals.computing < kComputes && computing > kLeastBehindLock &&
-          computing < kMostBehindLock && calling > 1.5) {
+      if (step.calls_host && computing > kLeastBehindLock && computing < kMostBehindLock &&
+          (totals.computing < kComputes || calling < kOneUnderWay)) {
         return Format(
             "{}, and its {} calls take turns: on average {:.1f} are under way and {:.1f} compute, "
             "as behind one lock (Python's, or the function's own); {}, and so could a function by "
@@ -207,16 +212,22 @@ class Search {
   const RunProfile::Totals& run_;
 };
 
-std::string StepNumbers(const Step& step) {
+// With its part of the run; of threads of a node's own it may be more than all of it.
+std::string TimeOf(int64_t ns, const RunProfile::Totals& run) {
+  if (run.elapsed_ns <= 0) return HumanDuration(ns);
+  return Format("{} ({})", HumanDuration(ns), Percent(Share(ns, run.elapsed_ns)));
+}
+
+std::string StepNumbers(const Step& step, const RunProfile::Totals& run) {
   const NodeTotals& totals = step.totals;
   std::string text = Format("{} rows", totals.rows);
   if (totals.bytes > 0) {
     text += Format(", about {}", HumanBytes(static_cast<uint64_t>(totals.bytes)));
   }
   if (totals.failures > 0) text += Format(", {} failed", totals.failures);
-  text += Format("; {} in it", HumanDuration(step.self_ns));
-  if (!step.inputs.empty()) text += Format(", {} for its input", HumanDuration(step.waiting_ns));
-  if (step.runs_ahead()) text += Format(", {} waited for it", HumanDuration(totals.ns));
+  text += Format("; {} in it", TimeOf(step.self_ns, run));
+  if (!step.inputs.empty()) text += Format(", {} for its input", TimeOf(step.waiting_ns, run));
+  if (step.runs_ahead()) text += Format(", {} waited for it", TimeOf(totals.ns, run));
   if (totals.function_calls > 0) {
     text += Format("; {} {} calls, {} a row", totals.function_calls,
                    step.calls_host ? "callback" : "native",
@@ -224,13 +235,30 @@ std::string StepNumbers(const Step& step) {
   }
   if (totals.parallelism > 0) text += Format("; {} at once", totals.parallelism);
   if (totals.buffer_size >= 0) {
-    text += Format("; {:.1f} of {} ready, none {} of the times", totals.buffer_fill,
+    text += Format("; buffer: {:.1f} of {} ready, found empty {} of the times", totals.buffer_fill,
                    totals.buffer_size, Percent(totals.buffer_empty));
   }
   return text;
 }
 
 }  // namespace
+
+void RunReport::Judge() {
+  bottleneck = -1;
+  verdict.clear();
+  if (run.turns < 2 || run.elapsed_ns <= 0 || steps.empty()) return;
+  const double waits = Share(run.waited_ns, run.elapsed_ns);
+  if (waits < kHardlyWaits) {
+    verdict = Format(
+        "the consumer: it is slower than the pipeline, for which it waits {} of the time; here is "
+        "nothing to gain, but in what is done with the elements",
+        Percent(waits));
+    return;
+  }
+  const Search search(&steps, run);
+  bottleneck = search.Bottleneck();
+  verdict = search.Verdict(bottleneck);
+}
 
 RunReport RunReport::Of(const Node& root, const DatasetOptions& options,
                         const RunProfile* profile) {
@@ -240,20 +268,101 @@ RunReport RunReport::Of(const Node& root, const DatasetOptions& options,
   report.measured = profile != nullptr && profile->measures();
   if (!report.measured) return report;
   report.run = profile->ReadTotals();
-  Search search(&report.steps, report.run);
-  search.DivideTimes();
-  if (report.run.turns < 2 || report.run.elapsed_ns <= 0) return report;
-  const double waits = Share(report.run.waited_ns, report.run.elapsed_ns);
-  if (waits < kHardlyWaits) {
-    report.verdict = Format(
-        "the consumer: it is slower than the pipeline, for which it waits {} of the time; here is "
-        "nothing to gain",
-        Percent(waits));
-    return report;
-  }
-  report.bottleneck = search.Bottleneck();
-  report.verdict = search.Verdict(report.bottleneck);
+  Search(&report.steps, report.run).DivideTimes();
+  report.Judge();
   return report;
+}
+
+void RunReport::SetConsumer(const RunProfile::Totals& consumer, std::string_view between) {
+  if (!measured) return;
+  const RunProfile::Totals own = std::exchange(run, consumer);
+  Judge();
+  const double waits = Share(run.waited_ns, run.elapsed_ns);
+  if (bottleneck < 0 || waits < kHardlyWaits || own.turns < 2) return;
+  const double asked = Share(own.waited_ns, run.elapsed_ns);
+  if (asked >= waits * kReadyInTime) return;
+  bottleneck = -1;
+  verdict = Format("{}; the consumer waits {} of the time, and this pipeline takes {}", between,
+                   Percent(waits), Percent(asked));
+}
+
+namespace {
+
+bool HaveOnePlan(const RunReport& one, const RunReport& other) {
+  return std::equal(one.steps.begin(), one.steps.end(), other.steps.begin(), other.steps.end(),
+                    [](const Step& a, const Step& b) {
+                      return a.op == b.op && a.inputs == b.inputs;
+                    });
+}
+
+// What a report says that was read may be anything.
+void Add(int64_t more, int64_t* sum) {
+  if (__builtin_add_overflow(*sum, more, sum)) *sum = std::numeric_limits<int64_t>::max();
+}
+
+// Sums; what is an average weighs as much as what it is of.
+void AddTotals(const NodeTotals& more, NodeTotals* sum) {
+  const auto mean = [](double a, double of_a, double b, double of_b) {
+    return of_a + of_b > 0 ? (a * of_a + b * of_b) / (of_a + of_b) : 0.0;
+  };
+  sum->computing = mean(sum->computing, static_cast<double>(sum->function_ns), more.computing,
+                        static_cast<double>(more.function_ns));
+  const auto calls = static_cast<double>(sum->calls);
+  const auto more_calls = static_cast<double>(more.calls);
+  sum->buffer_fill = mean(sum->buffer_fill, calls, more.buffer_fill, more_calls);
+  sum->buffer_empty = mean(sum->buffer_empty, calls, more.buffer_empty, more_calls);
+  Add(more.calls, &sum->calls);
+  Add(more.rows, &sum->rows);
+  Add(more.failures, &sum->failures);
+  Add(more.ns, &sum->ns);
+  sum->bytes += more.bytes;
+  Add(more.function_calls, &sum->function_calls);
+  Add(more.function_rows, &sum->function_rows);
+  Add(more.function_ns, &sum->function_ns);
+  Add(more.work_ns, &sum->work_ns);
+  sum->parallelism = std::max(sum->parallelism, more.parallelism);
+  sum->buffer_size = std::max(sum->buffer_size, more.buffer_size);
+}
+
+}  // namespace
+
+RunReport RunReport::Sum(std::vector<std::pair<std::string, RunReport>> runs) {
+  const auto waits = [](const std::pair<std::string, RunReport>& one) {
+    return Share(one.second.run.waited_ns, one.second.run.elapsed_ns);
+  };
+  const auto slowest = std::max_element(
+      runs.begin(), runs.end(),
+      [&](const auto& one, const auto& other) { return waits(one) < waits(other); });
+  RunReport sum = slowest->second;
+  if (runs.size() == 1) return sum;
+  const bool one_plan = std::all_of(runs.begin(), runs.end(), [&](const auto& one) {
+    return HaveOnePlan(one.second, slowest->second);
+  });
+  sum.parts.clear();
+  sum.run = {};
+  sum.measured = false;
+  for (auto& [name, report] : runs) {
+    sum.measured = sum.measured || report.measured;
+    Add(report.run.turns, &sum.run.turns);
+    Add(report.run.rows, &sum.run.rows);
+    sum.run.elapsed_ns = std::max(sum.run.elapsed_ns, report.run.elapsed_ns);
+    sum.run.waited_ns = std::max(sum.run.waited_ns, report.run.waited_ns);
+    for (size_t i = 0; one_plan && &report != &slowest->second && i < sum.steps.size(); ++i) {
+      AddTotals(report.steps[i].totals, &sum.steps[i].totals);
+      Add(report.steps[i].self_ns, &sum.steps[i].self_ns);
+      Add(report.steps[i].waiting_ns, &sum.steps[i].waiting_ns);
+    }
+    if (report.parts.empty()) {
+      sum.parts.push_back({name, report.run, report.verdict});
+    } else {
+      for (const Part& part : report.parts) {
+        sum.parts.push_back({Format("{}, {}", name, part.name), part.run, part.verdict});
+      }
+    }
+  }
+  if (!sum.verdict.empty()) sum.verdict = Format("{}: {}", slowest->first, sum.verdict);
+  if (!one_plan) sum.plan_of = slowest->first;
+  return sum;
 }
 
 bool RunReport::tells_of_run() const {
@@ -278,13 +387,14 @@ std::string RunReport::ToText() const {
     const Step& step = steps[index];
     const std::string indent(static_cast<size_t>(line.depth) * 2, ' ');
     text += indent + step.text;
+    if (line.step == bottleneck) text += "  <== the bottleneck";
     if (told[index]) {
       text += " (as above)\n";
       continue;
     }
     told[index] = true;
     text += "\n";
-    if (measured) text += Format("{}    {}\n", indent, StepNumbers(step));
+    if (measured) text += Format("{}    {}\n", indent, StepNumbers(step, run));
     if (!step.decisions.empty()) {
       text += Format("{}    chosen: {}\n", indent, Join(step.decisions, "; "));
     }
@@ -293,7 +403,13 @@ std::string RunReport::ToText() const {
   if (!options.empty()) text += Format("options: {}\n", options);
   if (measured) {
     text += Format("run: {} rows in {}, of which the consumer waited {}\n", run.rows,
-                   HumanDuration(run.elapsed_ns), HumanDuration(run.waited_ns));
+                   HumanDuration(run.elapsed_ns), TimeOf(run.waited_ns, run));
+    for (const Part& part : parts) {
+      text += Format("  {}: {} rows in {}, waited {}{}\n", part.name, part.run.rows,
+                     HumanDuration(part.run.elapsed_ns), TimeOf(part.run.waited_ns, part.run),
+                     part.verdict.empty() ? "" : "; " + part.verdict);
+    }
+    if (!plan_of.empty()) text += Format("plans differ; above is that of {}\n", plan_of);
     if (!verdict.empty()) text += Format("bottleneck: {}\n", verdict);
   }
   return text;

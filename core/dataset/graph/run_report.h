@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -51,8 +52,25 @@ struct RunReport {
   int64_t bottleneck = -1;  // a step; -1: the consumer, or nothing is known
   std::string verdict;      // "map: ..."; empty where nothing is known
 
+  // One of several runs that a report adds up.
+  struct Part {
+    std::string name;  // "rank 0"
+    RunProfile::Totals run;
+    std::string verdict;
+  };
+  std::vector<Part> parts;  // empty: it is of one run
+  std::string plan_of;      // the part whose steps these are, where plans differ
+
   // `profile` null: the plan only.
   static RunReport Of(const Node& root, const DatasetOptions& options, const RunProfile* profile);
+  // Several runs of one plan, such as those of all ranks, by name: what steps did is added up, the
+  // run is as long as the longest one, and the bottleneck is that of the run whose consumer waited
+  // for most of its time. Where plans differ, the steps are that run's alone. There is one at
+  // least.
+  static RunReport Sum(std::vector<std::pair<std::string, RunReport>> runs);
+  // Elements were asked for ahead of a consumer, who had these numbers. Where it waits and the
+  // pipeline is in time, the bottleneck is `between`.
+  void SetConsumer(const RunProfile::Totals& consumer, std::string_view between);
 
   bool tells_of_run() const;
   std::string ToText() const;
@@ -62,6 +80,10 @@ struct RunReport {
   static Result<RunReport> FromJson(std::string_view json);
   // "text", "json" or "svg"; INVALID_ARGUMENT for another format.
   Result<std::string> As(std::string_view format) const;
+
+ private:
+  // Finds the bottleneck of steps whose times are divided.
+  void Judge();
 };
 
 }  // namespace tutti

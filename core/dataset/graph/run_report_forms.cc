@@ -133,6 +133,15 @@ std::string RunReport::ToJson() const {
               {"verdict", Clean(verdict)},
               {"steps", Json::array()}};
   for (const Step& step : steps) all["steps"].push_back(JsonOfStep(step));
+  if (!plan_of.empty()) all["plan_of"] = Clean(plan_of);
+  for (const Part& part : parts) {
+    all["parts"].push_back({{"name", Clean(part.name)},
+                            {"turns", part.run.turns},
+                            {"rows", part.run.rows},
+                            {"seconds", SecondsOf(part.run.elapsed_ns)},
+                            {"waited_seconds", SecondsOf(part.run.waited_ns)},
+                            {"verdict", Clean(part.verdict)}});
+  }
   return all.dump(1) + "\n";
 }
 
@@ -154,6 +163,17 @@ Result<RunReport> RunReport::FromJson(std::string_view json) {
     report.run.waited_ns = NsOf(all.at("waited_seconds"));
     report.bottleneck = all.at("bottleneck").get<int64_t>();
     report.verdict = all.at("verdict").get<std::string>();
+    report.plan_of = all.value("plan_of", "");
+    for (const Json& one : all.value("parts", Json::array())) {
+      Part part;
+      part.name = one.at("name").get<std::string>();
+      part.run.turns = one.at("turns").get<int64_t>();
+      part.run.rows = one.at("rows").get<int64_t>();
+      part.run.elapsed_ns = NsOf(one.at("seconds"));
+      part.run.waited_ns = NsOf(one.at("waited_seconds"));
+      part.verdict = one.at("verdict").get<std::string>();
+      report.parts.push_back(std::move(part));
+    }
     const Json& steps = all.at("steps");
     for (const Json& step : steps) {
       report.steps.push_back(StepOfJson(step, static_cast<int64_t>(steps.size())));

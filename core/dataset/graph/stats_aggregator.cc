@@ -175,7 +175,11 @@ LatencyRecord::~LatencyRecord() {
 LatencyHistogram LatencyRecord::Read() const {
   LatencyHistogram read;
   for (size_t i = 0; i < counts_.size(); ++i) read.counts[i] = Load(counts_[i]);
-  read.sum_ns = Load(sum_ns_);
+  // What no sample has come for yet is as the last one was.
+  const int64_t others = Load(unmeasured_);
+  const int64_t each = Load(last_ns_);
+  if (others > 0) read.counts[static_cast<size_t>(LatencyHistogram::BucketOf(each))] += others;
+  read.sum_ns = Load(sum_ns_) + others * each;
   read.min_ns = Load(min_ns_);
   read.max_ns = Load(max_ns_);
   return read;

@@ -2,12 +2,19 @@
 // and how many there were: histograms and counters by name, added up over all iterators.
 //
 // Who measures has a LatencyRecord of its own, which one thread at a time writes, with plain loads
-// and stores: a sample costs two readings of the processor's counter and a few additions. Readers
-// add the records up; one that ends leaves what it has to its aggregator.
+// and stores: a sample costs two readings of the processor's counter and a few additions. Fast
+// calls are sampled (sampled_calls.h): the rows of those between count with the next sample, so
+// that there are as many as there were. Readers add the records up; one that ends leaves what it
+// has to its aggregator.
 //
-//   const uint64_t then = record.Now();
-//   ...
-//   record.Add(rows, record.Now() - then);
+//   if (record.IsDue()) {
+//     const uint64_t then = record.Now();
+//     ...
+//     record.Add(rows, record.Now() - then);
+//   } else {
+//     ...
+//     record.AddRows(rows);
+//   }
 //
 // Threads: the aggregator's functions any.
 #ifndef TUTTI_CORE_DATASET_GRAPH_STATS_AGGREGATOR_H_
@@ -28,6 +35,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/base/tick_clock.h"
+#include "core/dataset/graph/sampled_calls.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -101,15 +109,23 @@ class LatencyRecord {
   LatencyRecord& operator=(const LatencyRecord&) = delete;
 
   uint64_t Now() const { return clock_.Now(); }
+  // Whether this call is to be measured.
+  bool IsDue() { return sampled_.IsDue() || !clock_.counts(); }
   // `rows` > 0 elements took `ticks` together; each is a sample of its share.
   void Add(int64_t rows, uint64_t ticks) {
+    sampled_.Measured(ticks);
     const auto ns = static_cast<int64_t>(static_cast<double>(ticks) * ns_per_tick_);
     const int64_t each = rows == 1 ? ns : ns / rows;
-    Plus(counts_[static_cast<size_t>(LatencyHistogram::BucketOf(each))], rows);
-    Plus(sum_ns_, ns);
+    const int64_t others = Load(unmeasured_);
+    unmeasured_.store(0, std::memory_order_relaxed);
+    last_ns_.store(each, std::memory_order_relaxed);
+    Plus(counts_[static_cast<size_t>(LatencyHistogram::BucketOf(each))], rows + others);
+    Plus(sum_ns_, ns + others * each);
     if (each < Load(min_ns_)) min_ns_.store(each, std::memory_order_relaxed);
     if (each > Load(max_ns_)) max_ns_.store(each, std::memory_order_relaxed);
   }
+  // Of a call that was not due.
+  void AddRows(int64_t rows) { Plus(unmeasured_, rows); }
   void AddFailure() { Plus(failures_, 1); }
 
  private:
@@ -129,7 +145,10 @@ class LatencyRecord {
   const std::string histogram_;
   const std::string elements_;
   const std::string failure_counter_;
+  SampledCalls sampled_;
   std::array<Number, LatencyHistogram::kNumBuckets> counts_{};
+  Number unmeasured_{0};  // rows since the last sample
+  Number last_ns_{0};     // of each row of that
   Number sum_ns_{0};
   Number min_ns_{std::numeric_limits<int64_t>::max()};
   Number max_ns_{0};

@@ -252,6 +252,11 @@ class BucketStage final : public Stage {
       rows_.PutBack(in, row + (used ? 1 : 0));
       return status;
     }
+    if (groups_.full() != nullptr && in.rows > 0) {
+      // It comes before what is behind its last row.
+      if (!IsInterruption(in.status)) rows_.PutBack(in, in.rows);
+      return OkStatus();
+    }
     ended_ = in.end;
     if (!in.status.ok() && !IsInterruption(in.status)) ++index_;
     return in.status;

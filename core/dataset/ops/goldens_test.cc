@@ -501,6 +501,19 @@ class GoldenPipelines : public DatasetTest {
            options.seed = 3;
            return Case{Ok(Dataset::SampleFromDatasets(datasets_, *TwoRanges(), options)), 4};
          }},
+        {"sample_from_datasets.vectors",
+         [this] {
+           SampleOptions options;
+           Ref<Tensor> rows =
+               Tensor::FromSpan<double>(Shape({3, 2}),
+                                        std::vector<double>{0.25, 0.75, 1, 0, 0.5, 0.5})
+                   .value();
+           const Ref<Dataset> vectors = Ok(
+               Dataset::FromTensorSlices(datasets_, Value::OfTensor(std::move(rows))));
+           options.weights = Value::OfLeaf(Leaf(LeafKind::kDataset, Ok(vectors->Repeat(-1))));
+           options.seed = 3;
+           return Case{Ok(Dataset::SampleFromDatasets(datasets_, *TwoRanges(), options)), 4};
+         }},
         {"tf_record", [this] { return Case{Records("*.records", RecordCompression::kNone), 4}; }},
         {"tf_record.gzip", [this] { return Case{Records("*.gz", RecordCompression::kGzip), 1}; }},
         {"group_by_window",

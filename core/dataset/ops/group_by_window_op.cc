@@ -208,6 +208,11 @@ class GroupByWindowStage final : public Stage {
       rows_.PutBack(in, used);
       return status;
     }
+    if (groups_.full() != nullptr && in.rows > 0) {
+      // It comes before what is behind its last row.
+      if (!IsInterruption(in.status)) rows_.PutBack(in, in.rows);
+      return OkStatus();
+    }
     ended_ = in.end;
     if (!in.status.ok() && !IsInterruption(in.status)) ++index_;
     return in.status;

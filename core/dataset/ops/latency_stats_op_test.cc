@@ -62,6 +62,16 @@ TEST_F(LatencyStatsOp, EachElementIsASample) {
   EXPECT_TRUE(std::isinf(limits->leaf(0).tensor().span<double>()[31]));
 }
 
+TEST_F(LatencyStatsOp, AtAnyMomentThereAreAsManyAsThereWere) {
+  const Ref<Dataset> dataset = Under(Ok(Range(500)->LatencyStats("made")), WithAggregator());
+  const Ref<Iterator> iterator = Iterator::Create(dataset, {}, CallOptions()).value();
+  for (int64_t i = 1; i <= 500; ++i) {
+    ASSERT_TRUE(iterator->Next(CallOptions()).ok());
+    EXPECT_EQ(NumberIn(*At({"counters", "made::elements"})), i);
+    EXPECT_EQ(NumberIn(*At({"histograms", "made", "count"})), i);
+  }
+}
+
 TEST_F(LatencyStatsOp, IteratorsAddUpAlsoWhenTheyAreGone) {
   const Ref<Dataset> dataset = Under(Ok(Range(3)->LatencyStats("made")), WithAggregator());
   All(dataset);

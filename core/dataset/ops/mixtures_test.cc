@@ -148,6 +148,54 @@ TEST_F(Mixtures, SamplesFollowTheWeights) {
   EXPECT_EQ(Ok(Sample({Range(2), Range(3)}, {}, true))->cardinality(), kUnknownCardinality);
 }
 
+TEST_F(Mixtures, WeightsMayBeADatasetOfVectors) {
+  const std::vector<Ref<Dataset>> both = {Range(3), Range(10, 13)};
+  const auto vectors = [&](std::initializer_list<double> weights, int64_t count = 2) {
+    Ref<Tensor> rows = Tensor::FromSpan<double>(
+                           Shape({static_cast<int64_t>(weights.size()) / count, count}),
+                           std::span<const double>(weights.begin(), weights.size()))
+                           .value();
+    return Ok(Dataset::FromTensorSlices(datasets_, Value::OfTensor(std::move(rows))));
+  };
+  const auto sample = [&](const Ref<Dataset>& weights, bool stops = false, bool redraws = false) {
+    SampleOptions options;
+    options.weights = Value::OfLeaf(Leaf(LeafKind::kDataset, weights));
+    options.seed = 9;
+    options.stop_on_empty_dataset = stops;
+    options.rerandomize_each_iteration = redraws;
+    return Dataset::SampleFromDatasets(datasets_, *ValueOf(both), std::move(options));
+  };
+  EXPECT_THAT(Numbers(Ok(sample(vectors({0, 1, 0, 3, 1, 0})))), ElementsAre(10, 11, 0));
+  // A draw of a dataset that has ended is passed over, or ends the pass.
+  const Ref<Dataset> many_first = vectors({1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0});
+  EXPECT_THAT(Numbers(Ok(sample(many_first))), ElementsAre(0, 1, 2, 10));
+  EXPECT_THAT(Numbers(Ok(sample(many_first, true))), ElementsAre(0, 1, 2));
+  EXPECT_EQ(Ok(sample(many_first))->cardinality(), kUnknownCardinality);
+  // Vectors without end stop nothing, and what has ended does.
+  const Ref<Dataset> even = Ok(vectors({1, 1})->Repeat(-1));
+  const std::vector<int64_t> order = Numbers(Ok(sample(even)));
+  EXPECT_THAT(order, ::testing::UnorderedElementsAre(0, 1, 2, 10, 11, 12));
+  // Golden: the order that a seed gives is a promise of compatibility.
+  EXPECT_THAT(order, ElementsAre(10, 11, 0, 1, 12, 2));
+  std::vector<int64_t> twice = order;
+  twice.insert(twice.end(), order.begin(), order.end());
+  EXPECT_EQ(Numbers(Ok(Ok(sample(even))->Repeat(2))), twice);
+  EXPECT_NE(Numbers(Ok(Ok(sample(even, false, true))->Repeat(2))), twice);
+  ExpectGoesOn(Ok(sample(even)));
+  ExpectGoesOn(Ok(sample(many_first)));
+  ExpectGoesOn(Ok(sample(vectors({1, 2, 3, 4, 5, 6, 2, 1, 1, 1}))));
+  // One that is none is a failed element of its place.
+  const Ref<Dataset> bad = Ok(sample(vectors({0, 1, 0, 0, 1, 0, -1, 1, 0, 1})));
+  const std::vector<std::string> all = All(bad);
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_THAT(all[1], HasSubstr("element 1: weights are all 0"));
+  EXPECT_EQ(all[2], "0");
+  EXPECT_THAT(all[3], HasSubstr("element 3: weights must be finite numbers of 0 or more"));
+  ExpectGoesOn(bad);
+  EXPECT_THAT(std::string(sample(vectors({1, 1, 1}, 3)).status().message()),
+              HasSubstr("must give vectors of 2 numbers, one for each dataset, and gives"));
+}
+
 TEST_F(Mixtures, WrongWeightsAreRefused) {
   const std::vector<Ref<Dataset>> both = {Range(5), Range(10, 15)};
   const auto message = [&](std::initializer_list<double> weights) {
@@ -197,6 +245,26 @@ TEST_F(Mixtures, WrongBucketsAreRefused) {
   EXPECT_THAT(message({3}, {1}), HasSubstr("2 for 1 bucket_boundaries, got 1"));
   EXPECT_THAT(message({3}, {1, 0}), HasSubstr("must be positive, got 0"));
   EXPECT_THAT(message({3}, {1, 1}, true, true), HasSubstr("exclude each other"));
+}
+
+TEST_F(Mixtures, AFullGroupComesBeforeTheFailureBehindIt) {
+  const Ref<Function> one_key = MakeFunction(
+      [](Context&, const Value&, void*) -> Result<Ref<Value>> { return Number(0); },
+      {.spec = Int64Scalar()});
+  const Ref<Function> rows = MakeFunction([](Context&, const Value& in, void*) {
+    return Result<Ref<Value>>(Value::OfLeaf(in.leaf(1)));
+  });
+  const Ref<Dataset> too_few = Ok(Range(2)->AssertCardinality(3));
+  for (const Ref<Dataset>& dataset :
+       {Ok(too_few->GroupByWindow(one_key, rows, 2)),
+        Ok(Ok(too_few->BucketBySequenceLength(one_key, Ints({1}), Ints({2, 2})))->Unbatch())}) {
+    const std::vector<std::string> all = All(dataset);
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0], "0");
+    EXPECT_EQ(all[1], "1");
+    EXPECT_THAT(all[2], HasSubstr("expected 3 elements, and there were 2"));
+    ExpectGoesOn(dataset);
+  }
 }
 
 TEST_F(Mixtures, AnAssertedCardinalityHolds) {

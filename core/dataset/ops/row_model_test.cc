@@ -69,6 +69,11 @@ Ref<TestFunction> Known(TestFunction::Body body, FunctionParts parts = {}) {
   return MakeFunction(body, std::move(parts));
 }
 
+Ref<Value> WeightsValue(const std::vector<double>& weights) {
+  return Value::OfTensor(
+      Tensor::FromSpan<double>(Shape({static_cast<int64_t>(weights.size())}), weights).value());
+}
+
 Status Bad(int64_t number) { return Status(StatusCode::kDataLoss, ModelFailure(number)); }
 
 Result<Ref<Value>> CallMap(Context&, const Value& in, void* data) {
@@ -143,6 +148,24 @@ Result<Ref<Value>> CallGroup(Context&, const Value& in, void* data) {
 Result<Ref<Value>> CallShard(Context&, const Value& in, void* data) {
   return Number(ModelShardOf(*static_cast<const Step*>(data), ElementOf(in)));
 }
+// choose_from_datasets' choices and sample_from_datasets' weights.
+Result<Ref<Value>> CallChoice(Context&, const Value& in, void* data) {
+  const Step& step = *static_cast<const Step*>(data);
+  const int64_t sum = ModelSum(ElementOf(in));
+  if (ModelFails(step, sum)) return Bad(sum);
+  return Number(ModelChoice(step, sum));
+}
+Result<Ref<Value>> CallWeights(Context&, const Value& in, void* data) {
+  const Step& step = *static_cast<const Step*>(data);
+  const int64_t sum = ModelSum(ElementOf(in));
+  if (ModelFails(step, sum)) return Bad(sum);
+  return WeightsValue(ModelWeights(step, sum, step.inputs.size() - 1));
+}
+Result<Ref<Value>> CallLength(Context&, const Value& in, void* data) {
+  const int64_t sum = ModelSum(ElementOf(in));
+  if (ModelFails(*static_cast<const Step*>(data), sum)) return Bad(sum);
+  return Number(ModelLengthOf(sum));
+}
 Result<Ref<Value>> CallGroupSize(Context&, const Value& in, void* data) {
   return Number(ModelGroupSize(*static_cast<const Step*>(data), NumberIn(in)));
 }
@@ -164,6 +187,7 @@ class RowModel : public DatasetTest {
     bool sharded = false;     // then a kept pass has another order
     std::string folder;       // of snapshots
     bool specs_known = true;  // or learnt from the first element
+    bool asserted = false;    // then no window is below what takes many elements along
     bool passes_over = false;
     std::deque<Giver> givers;  // of functions that give datasets
     std::string text;
@@ -249,6 +273,42 @@ class RowModel : public DatasetTest {
             Known(CallGroup, {.data = data, .spec = std::move(spec)}),
             sizes ? std::nullopt : std::optional(step.a), sizes));
       }
+      case Op::kChoose:
+        return Ok(Dataset::ChooseFromDatasets(
+            datasets_, *InputsFrom(1, step, pipeline),
+            *Ok(in(0)->Map(Known(CallChoice, {.data = data, .spec = Int64Scalar()}))),
+            step.d != 0));
+      case Op::kSample: {
+        SampleOptions options;
+        options.seed = step.b;
+        options.rerandomize_each_iteration = step.b % 2 == 1;
+        options.stop_on_empty_dataset = step.d != 0;
+        if (step.c == 1) options.weights = WeightsValue(ModelWeights(step, 0, step.inputs.size()));
+        if (step.c == 2) {
+          const auto count = static_cast<int64_t>(step.inputs.size()) - 1;
+          options.weights = Value::OfLeaf(Leaf(
+              LeafKind::kDataset,
+              Ok(in(0)->Map(Known(
+                  CallWeights,
+                  {.data = data,
+                   .spec = ElementSpec::OfTensor(DType::kFloat64, PartialShape({count}))})))));
+        }
+        return Ok(Dataset::SampleFromDatasets(
+            datasets_, *InputsFrom(step.c == 2 ? 1 : 0, step, pipeline), std::move(options)));
+      }
+      case Op::kBuckets: {
+        const auto integers = [](const std::vector<int64_t>& numbers) {
+          return Value::OfTensor(
+              Tensor::FromSpan<int64_t>(Shape({static_cast<int64_t>(numbers.size())}), numbers)
+                  .value());
+        };
+        return Ok(in(0)->BucketBySequenceLength(
+            Known(CallLength, {.data = data, .spec = Int64Scalar()}),
+            integers(ModelBoundaries(step)), integers(ModelBatchSizes(step)), {}, {}, false,
+            step.salt == 1, step.d != 0));
+      }
+      case Op::kAssertCardinality:
+        return Ok(in(0)->AssertCardinality(step.a));
       case Op::kOnError:
         return Ok(in(0)->OnError(step.b != 0 ? "fail" : "skip", step.b != 0 ? -1 : step.a));
       case Op::kCache:
@@ -273,13 +333,25 @@ class RowModel : public DatasetTest {
     return nullptr;
   }
 
+  static Ref<Value> InputsFrom(size_t first, const Step& step, const Pipeline& pipeline) {
+    std::vector<Ref<Value>> inputs;
+    for (size_t i = first; i < step.inputs.size(); ++i) {
+      inputs.push_back(Value::OfLeaf(
+          Leaf(LeafKind::kDataset, pipeline.datasets.at(step.inputs[i].get()))));
+    }
+    return Value::Tuple(std::span<const Ref<Value>>(inputs));
+  }
+
   void Add(Step step, Pipeline& pipeline) {
     const auto added = std::make_shared<Step>(std::move(step));
     int components = added->op == Op::kEnumerate ? 1 : 0;
     if (added->op == Op::kZip) components = pipeline.components[added->inputs[1].get()];
     const bool is_new = added->inputs.empty() || added->op == Op::kFlatMap ||
                         added->op == Op::kInterleave;
-    components += is_new ? 1 : pipeline.components[added->inputs[0].get()];
+    const bool is_mixed = added->op == Op::kChoose || added->op == Op::kSample;
+    components += is_new     ? 1
+                  : is_mixed ? pipeline.components[added->inputs.back().get()]
+                             : pipeline.components[added->inputs[0].get()];
     pipeline.components[added.get()] = components;
     if (!added->inputs.empty()) {
       added->input_cardinality = pipeline.datasets.at(added->inputs[0].get())->cardinality();
@@ -307,11 +379,14 @@ class RowModel : public DatasetTest {
                       Op::kUnbatch, Op::kUnbatch, Op::kWindow, Op::kWindow,
                       Op::kPaddedBatch, Op::kPaddedBatch, Op::kGroupByWindow,
                       Op::kGroupByWindow, Op::kOnError, Op::kOnError, Op::kSnapshot,
-                      Op::kSnapshot, Op::kSnapshot};
+                      Op::kSnapshot, Op::kSnapshot,
+                      Op::kChoose, Op::kChoose, Op::kSample, Op::kSample, Op::kSample,
+                      Op::kBuckets, Op::kBuckets, Op::kAssertCardinality};
     // Rows that fail below those that pass over rows: what is hardest.
     const Op passing[] = {Op::kMap,   Op::kMap,   Op::kMap,  Op::kFlatMap, Op::kInterleave,
                           Op::kBatch, Op::kBatch, Op::kTake, Op::kShard,   Op::kShard,
-                          Op::kSkip,  Op::kRepeat, Op::kOnError, Op::kSnapshot};
+                          Op::kSkip,  Op::kRepeat, Op::kOnError, Op::kSnapshot,
+                          Op::kChoose, Op::kSample, Op::kAssertCardinality};
     // Those that give all rows that they take: a pass is kept where it is for the model.
     const Op exact[] = {Op::kBatch, Op::kTake, Op::kSkip, Op::kEnumerate, Op::kRepeat};
     // Of a map at once; 0 stands for most, and starts no threads.
@@ -375,6 +450,7 @@ class RowModel : public DatasetTest {
         if (pipeline.components[input.get()] != 1) return;
         break;
       case Op::kWindow:
+        if (pipeline.asserted) return;
         step.a = Below(random, 4) + 1;
         step.b = Below(random, 5) + 1;
         step.c = Below(random, 3) + 1;
@@ -413,6 +489,38 @@ class RowModel : public DatasetTest {
         pipeline.sharded = step.a > 1;
         pipeline.snapshots = true;
         break;
+      case Op::kBuckets:
+        step.a = Below(random, 4) + 1;
+        step.b = Below(random, 3) + 1;
+        step.c = Below(random, 3) + 1;
+        step.d = Below(random, 3) == 0;
+        step.failing = std::max<int64_t>(Below(random, 9) - 2, 0);
+        step.salt = Below(random, 3);
+        break;
+      case Op::kAssertCardinality:
+        step.a = Below(random, 18) - 1;
+        pipeline.asserted = true;
+        break;
+      case Op::kChoose:
+      case Op::kSample: {
+        if (pipeline.snapshots) return;
+        step.failing = std::max<int64_t>(Below(random, 12) - 5, 0);
+        step.salt = Below(random, 4);
+        step.b = Below(random, 20);
+        step.c = step.op == Op::kSample ? Below(random, 3) : 0;
+        step.d = Below(random, 2);
+        // With itself, or what was made of it.
+        if (Below(random, 3) != 0) {
+          Step part = {.op = Op::kMap, .inputs = {input}, .failing = 4, .salt = Below(random, 7)};
+          Add(part, pipeline);
+        }
+        step.inputs.push_back(pipeline.last());
+        if (Below(random, 3) == 0) step.inputs.push_back(input);
+        if (step.op == Op::kSample && step.c != 2) break;
+        AddSource(random, pipeline);
+        step.inputs.insert(step.inputs.begin(), pipeline.last());
+        break;
+      }
       case Op::kConcatenate:
         if (pipeline.snapshots) return;
         // With itself, or what was made of it.
@@ -449,6 +557,7 @@ class RowModel : public DatasetTest {
     const bool keeps = std::ranges::any_of(pipeline.steps, [](const StepRef& step) {
       return step->op == Op::kBatch || step->op == Op::kPaddedBatch || step->op == Op::kShuffle ||
              step->op == Op::kWindow || step->op == Op::kGroupByWindow ||
+             step->op == Op::kBuckets ||
              step->op == Op::kUnique || step->op == Op::kCache;
     });
     DatasetOptions options;

@@ -193,6 +193,72 @@ TEST_F(RunReportTest, AReportGoesThroughJsonAndBecomesAPicture) {
               HasSubstr("the format is 'yaml'; the formats are text, json and svg"));
 }
 
+// How it looks where calls have the lock before they begin: one at a time, and all of it computing.
+TEST_F(RunReportTest, CallsThatComeOneAtATimeAreNamed) {
+  RunReport report = ReportOf(Measured(Ok(Range(30)->Map(AddOne(), Parallel(4)))));
+  RunReport::Step& map = report.steps[0];
+  map.totals.function_ns = map.self_ns = 80'000'000;
+  map.totals.computing = 1;
+  RunProfile::Totals run = {.turns = 30, .rows = 30, .waited_ns = 80'000'000,
+                            .elapsed_ns = 80'000'000};
+  report.run = run;
+  report.SetConsumer(run, "nobody");
+  EXPECT_EQ(report.bottleneck, 0);
+  EXPECT_THAT(report.verdict, AllOf(HasSubstr("its 4 calls take turns: on average 1.0 are under "
+                                              "way and 1.0 compute"),
+                                    HasSubstr("Python's")));
+  EXPECT_THAT(report.ToText(), HasSubstr("  <== the bottleneck\n"));
+  // Two at once that compute all the time have the cores for themselves.
+  map.totals.function_ns = map.self_ns = 160'000'000;
+  report.SetConsumer(run, "nobody");
+  EXPECT_THAT(report.verdict, HasSubstr("they compute all the time"));
+}
+
+TEST_F(RunReportTest, AConsumerBehindTellsWhatLiesBetween) {
+  RunReport report = ReportOf(Measured(Range(30)));
+  report.run = {.turns = 30, .rows = 30, .waited_ns = 10, .elapsed_ns = 1000};
+  report.SetConsumer({.turns = 30, .rows = 30, .waited_ns = 900, .elapsed_ns = 1000}, "the others");
+  EXPECT_EQ(report.verdict,
+            "the others; the consumer waits 90 % of the time, and this pipeline takes 1 %");
+  EXPECT_EQ(report.bottleneck, -1);
+  report.SetConsumer({.turns = 30, .rows = 30, .waited_ns = 50, .elapsed_ns = 1000}, "the others");
+  EXPECT_THAT(report.verdict, StartsWith("the consumer: "));
+}
+
+TEST_F(RunReportTest, RunsAreAddedUpAndTheSlowestIsTold) {
+  const Ref<Dataset> dataset = Measured(Ok(Range(20)->Map(AddOne())));
+  RunReport fast = ReportOf(dataset);
+  RunReport slow = ReportOf(dataset);
+  fast.run = {.turns = 21, .rows = 20, .waited_ns = 100, .elapsed_ns = 1000};
+  slow.run = {.turns = 21, .rows = 20, .waited_ns = 900, .elapsed_ns = 1100};
+  fast.verdict = "fast";
+  slow.verdict = "slow";
+  slow.bottleneck = 1;
+  const RunReport sum = RunReport::Sum({{"rank 0", fast}, {"rank 1", slow}});
+  EXPECT_EQ(sum.run.rows, 40);
+  EXPECT_EQ(sum.run.elapsed_ns, 1100);
+  EXPECT_EQ(sum.run.waited_ns, 900);
+  EXPECT_EQ(sum.steps[0].totals.rows, 40);
+  EXPECT_EQ(sum.steps[0].self_ns, fast.steps[0].self_ns + slow.steps[0].self_ns);
+  EXPECT_EQ(sum.bottleneck, 1);
+  EXPECT_EQ(sum.verdict, "rank 1: slow");
+  EXPECT_THAT(sum.ToText(),
+              AllOf(HasSubstr("  rank 0: 20 rows in 1 us, waited 100 ns (10 %); fast\n"),
+                    HasSubstr("  rank 1: 20 rows in 1.1 us, waited 900 ns (82 %); slow\n")));
+  const RunReport read = RunReport::FromJson(sum.ToJson()).value();
+  EXPECT_EQ(read.ToJson(), sum.ToJson());
+  EXPECT_EQ(read.ToText(), sum.ToText());
+  // Of sums the parts stay apart.
+  EXPECT_EQ(RunReport::Sum({{"a", sum}, {"b", fast}}).parts[1].name, "a, rank 1");
+  // What has another plan is not added.
+  const RunReport other = ReportOf(Measured(Range(3)));
+  const RunReport both = RunReport::Sum({{"rank 0", other}, {"rank 1", slow}});
+  EXPECT_EQ(both.steps[0].totals.rows, 20);
+  EXPECT_EQ(both.plan_of, "rank 1");
+  EXPECT_THAT(both.ToText(), HasSubstr("plans differ; above is that of rank 1\n"));
+  EXPECT_EQ(RunReport::Sum({{"rank 0", slow}}).ToJson(), slow.ToJson());
+}
+
 TEST_F(RunReportTest, WhatIsNoReportIsRefused) {
   for (const std::string& text : {std::string(), std::string("{"), std::string("[]"),
                                   std::string("{\"format\": \"tutti-explain\"}"),

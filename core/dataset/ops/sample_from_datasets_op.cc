@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/ops/builtin_ops.h"
 #include "core/dataset/ops/chosen_inputs.h"
+#include "core/dataset/ops/choosing_stage.h"
 #include "core/dataset/ops/op_parts.h"
 #include "core/dataset/ops/shuffle_order.h"
 #include "core/tensor/convert.h"
@@ -31,19 +33,10 @@ namespace {
 constexpr int kWeightBits = 40;
 constexpr size_t kMostDatasets = size_t{1} << 20;
 
-// One for each dataset; INVALID_ARGUMENT for others than an op may have.
-Result<std::vector<uint64_t>> WeightsOf(const Node& node) {
-  const size_t count = node.inputs().size();
-  if (count > kMostDatasets) {
-    return InvalidArgument("{}: there may be {} datasets, got {}", node.label(), kMostDatasets,
-                           count);
-  }
-  const auto* given = node.attributes().Get<Ref<const Value>>("weights");
-  if (given == nullptr || ((*given)->is_leaf() && (*given)->leaf().is_none())) {
-    return std::vector<uint64_t>(count, 1);
-  }
-  const Value& value = **given;
-  const std::string what = Format("{}: weights", node.label());
+bool HasWeightVectors(const Node& node) { return node.attributes().Bool("weight_vectors"); }
+
+// One for each of `count` datasets; INVALID_ARGUMENT naming `what` for others than may be.
+Result<std::vector<uint64_t>> PartsOf(const Value& value, size_t count, const std::string& what) {
   if (!value.is_leaf() || !value.leaf().is_tensor() || value.leaf().tensor().rank() != 1 ||
       value.leaf().tensor().dim(0) != static_cast<int64_t>(count)) {
     return InvalidArgument("{} must be a vector of {} numbers, one for each dataset, and is {}",
@@ -70,6 +63,16 @@ Result<std::vector<uint64_t>> WeightsOf(const Node& node) {
     parts.push_back(weight > 0 ? std::max<uint64_t>(part, 1) : 0);
   }
   return parts;
+}
+
+// Of weights that are no dataset.
+Result<std::vector<uint64_t>> WeightsOf(const Node& node) {
+  const size_t count = node.inputs().size();
+  const auto* given = node.attributes().Get<Ref<const Value>>("weights");
+  if (given == nullptr || ((*given)->is_leaf() && (*given)->leaf().is_none())) {
+    return std::vector<uint64_t>(count, 1);
+  }
+  return PartsOf(**given, count, Format("{}: weights", node.label()));
 }
 
 class SampleStage final : public Stage {
@@ -180,12 +183,119 @@ class SampleStage final : public Stage {
   ChosenInputs inputs_;
 };
 
-Result<Ref<const ElementSpec>> SampleSpec(const Node& node) { return SpecOfChosen(node, 0); }
+// The same by vectors, one for each draw. Datasets that have ended are drawn all the same, and
+// passed over: what a vector says is said of all.
+class SampleByVectorsStage final : public ChoosingStage {
+ public:
+  SampleByVectorsStage(const Node& node, const ExecContext& context, StageInputs inputs)
+      : ChoosingStage(node, context, std::move(inputs)),
+        redraws_(node.attributes().Bool("rerandomize_each_iteration")),
+        seed_(context.SeedOf(node)),
+        iteration_(redraws_ ? context.DrawIteration(node) : 0),
+        order_(seed_, iteration_, 0) {}
+
+  Status Restart(const CallOptions& options) override {
+    TUTTI_RETURN_IF_ERROR(ChoosingStage::Restart(options));
+    if (redraws_) ++epoch_;
+    order_ = ShuffleOrder(seed_, iteration_, epoch_);
+    drawn_.clear();
+    return OkStatus();
+  }
+
+  Status Save(StateWriter* writer) override {
+    writer->Section("sample_from_datasets");
+    writer->Int(ShuffleOrder::kVersion);
+    writer->Int(seed_);
+    writer->Int(iteration_);
+    writer->Int(epoch_);
+    writer->Int(static_cast<int64_t>(order_.state()));
+    TUTTI_RETURN_IF_ERROR(SaveChoices(writer));
+    return Stage::Save(writer);
+  }
+
+  Status Restore(StateReader* reader, const CallOptions& options) override {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    reader->Section("sample_from_datasets");
+    reader->Version("the order of sample_from_datasets", ShuffleOrder::kVersion);
+    seed_ = reader->Int();
+    iteration_ = reader->IntIn(0, kMost);
+    epoch_ = reader->IntIn(0, kMost);
+    order_.set_state(static_cast<uint64_t>(reader->Int()));
+    RestoreChoices(reader);
+    drawn_.clear();
+    TUTTI_RETURN_IF_ERROR(reader->status());
+    return Stage::Restore(reader, options);
+  }
+
+ protected:
+  Result<int64_t> ChoiceIn(const Slab& choices, int64_t row) override {
+    drawn_.push_back(order_);
+    const Result<Ref<Value>> vector = choices.Row(row);
+    if (!vector.ok()) return FailedChoice(vector.status(), row);
+    const Result<std::vector<uint64_t>> weights =
+        PartsOf(**vector, static_cast<size_t>(num_choices()), "weights");
+    if (!weights.ok()) return FailedChoice(weights.status(), row);
+    ShuffleOrder order = order_;
+    uint64_t at = order.Below(std::accumulate(weights->begin(), weights->end(), uint64_t{0}));
+    order_ = order;
+    int64_t i = 0;
+    for (; at >= (*weights)[static_cast<size_t>(i)]; ++i) at -= (*weights)[static_cast<size_t>(i)];
+    return i;
+  }
+
+  void Use(int64_t rows) override {
+    if (static_cast<size_t>(rows) < drawn_.size()) order_ = drawn_[static_cast<size_t>(rows)];
+    drawn_.clear();
+  }
+
+ private:
+  const bool redraws_;
+  int64_t seed_;
+  int64_t iteration_;
+  int64_t epoch_ = 0;
+  ShuffleOrder order_;
+  std::vector<ShuffleOrder> drawn_;  // before each draw that is not used up yet
+};
+
+Result<Ref<const ElementSpec>> SampleSpec(const Node& node) {
+  return SpecOfChosen(node, HasWeightVectors(node) ? 1 : 0);
+}
+
+// Of the dataset of weights.
+Status CheckWeightVectors(const Node& node) {
+  if (node.inputs().size() < 2) {
+    return InvalidArgument("{}: there are no datasets; give one or more", node.label());
+  }
+  if (node.attributes().Find("weights") != nullptr) {
+    return InvalidArgument("{}: weights are a vector or a dataset of vectors, not both",
+                           node.label());
+  }
+  const auto count = static_cast<int64_t>(node.inputs().size() - 1);
+  const Ref<const ElementSpec> spec = node.input(0).element_spec();
+  if (spec && !(spec->tree().is_leaf() && spec->leaf(0).is_tensor() &&
+                (IsInteger(spec->leaf(0).dtype) || IsFloating(spec->leaf(0).dtype)) &&
+                spec->leaf(0).shape.IsCompatibleWith(PartialShape({count})))) {
+    return InvalidArgument(
+        "{}: a dataset of weights must give vectors of {} numbers, one for each dataset, and gives "
+        "{}",
+        node.label(), count, spec->ToString());
+  }
+  return OkStatus();
+}
 
 Status CheckSample(const Node& node) {
   TUTTI_RETURN_IF_ERROR(CheckSeed(node));
   TUTTI_RETURN_IF_ERROR(CheckBool(node, "stop_on_empty_dataset"));
   TUTTI_RETURN_IF_ERROR(CheckBool(node, "rerandomize_each_iteration"));
+  TUTTI_RETURN_IF_ERROR(CheckBool(node, "weight_vectors"));
+  if (node.inputs().size() > kMostDatasets) {
+    return InvalidArgument("{}: there may be {} datasets, got {}", node.label(), kMostDatasets,
+                           node.inputs().size());
+  }
+  if (HasWeightVectors(node)) {
+    TUTTI_RETURN_IF_ERROR(CheckWeightVectors(node));
+    return SampleSpec(node).status();
+  }
   if (node.attributes().Find("weights") != nullptr) {
     TUTTI_RETURN_IF_ERROR(CheckValue(node, "weights"));
   }
@@ -194,6 +304,7 @@ Status CheckSample(const Node& node) {
 }
 
 int64_t SampleCardinality(const Node& node) {
+  if (HasWeightVectors(node)) return CardinalityOfChosen(node);
   const Result<std::vector<uint64_t>> weights = WeightsOf(node);
   if (!weights.ok()) return kUnknownCardinality;
   int64_t sum = 0;
@@ -214,6 +325,10 @@ int64_t SampleCardinality(const Node& node) {
 
 Result<std::unique_ptr<Stage>> MakeSample(const Node& node, const ExecContext& context,
                                           StageInputs inputs) {
+  if (HasWeightVectors(node)) {
+    return std::unique_ptr<Stage>(
+        std::make_unique<SampleByVectorsStage>(node, context, std::move(inputs)));
+  }
   TUTTI_ASSIGN_OR_RETURN(std::vector<uint64_t> weights, WeightsOf(node));
   return std::unique_ptr<Stage>(
       std::make_unique<SampleStage>(node, context, std::move(inputs), std::move(weights)));
@@ -228,7 +343,8 @@ constinit const OpTraits kSampleFromDatasetsOp = {
                    {"seed_given", true},
                    {"stop_on_empty_dataset", false},
                    {"rerandomize_each_iteration", true},
-                   {"seed_by_element"}},
+                   {"seed_by_element"},
+                   {"weight_vectors", false}},
     .num_inputs = -1,
     .row_ratio = RowRatio::kCombined,
     .can_seek = true,
@@ -241,10 +357,18 @@ constinit const OpTraits kSampleFromDatasetsOp = {
 
 Result<Ref<Dataset>> Dataset::SampleFromDatasets(Environments environment, const Value& datasets,
                                                  SampleOptions options) {
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<Ref<Dataset>> inputs,
+  TUTTI_ASSIGN_OR_RETURN(std::vector<Ref<Dataset>> inputs,
                          DatasetsIn(datasets, "sample_from_datasets"));
   Attributes attributes;
-  if (options.weights) attributes.Set("weights", std::move(options.weights));
+  const bool are_vectors = options.weights && options.weights->is_leaf() &&
+                           options.weights->leaf().kind() == LeafKind::kDataset;
+  attributes.Set("weight_vectors", are_vectors);
+  if (are_vectors) {
+    inputs.insert(inputs.begin(),
+                  Ref<Dataset>::Retain(options.weights->leaf().object_as<Dataset>()));
+  } else if (options.weights) {
+    attributes.Set("weights", std::move(options.weights));
+  }
   if (options.seed.has_value()) {
     attributes.Set("seed", *options.seed);
     attributes.Set("seed_given", true);

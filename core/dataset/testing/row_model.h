@@ -3,8 +3,8 @@
 // slabs, threads, states or tensors. What the stages do must be the same to whoever iterates.
 //
 // A pipeline is a graph of Steps, from which a test makes both a dataset and the model. The
-// operations are in row_model_rows.h, row_model_groups.h and row_model_stores.h;
-// row_model_pipeline.h has them all.
+// operations are in row_model_rows.h, row_model_groups.h, row_model_mixtures.h and
+// row_model_stores.h; row_model_pipeline.h has them all.
 //
 // The one subtlety: a row may be passed over (`counted`). Then no function runs for it, so that its
 // value is made only if somebody wants it after all, as batch does whose rows were counted before
@@ -37,6 +37,7 @@ struct ModelRow {
   std::optional<ModelElement> element = {};
   std::string failure = {};  // a part of the message
   bool may_be_last = false;  // of a failure: shards share it when the end follows
+  bool takes_many = false;   // of a failure: it is of no element, and nobody passes over it
   bool end = false;
   std::function<ModelRow()> make = {};  // of a row that was only counted
 
@@ -54,6 +55,7 @@ struct Step {
     kRange, kSlices, kGenerator, kMap, kFilter, kTakeWhile, kBatch, kRepeat, kShuffle, kTake, kSkip,
     kShard, kConcatenate, kEnumerate, kPrefetch, kZip, kUnique, kCache,
     kFlatMap, kInterleave, kUnbatch, kWindow, kPaddedBatch, kGroupByWindow, kOnError, kSnapshot,
+    kChoose, kSample, kBuckets, kAssertCardinality,
   };
   Op op = Op::kRange;
   std::vector<std::shared_ptr<Step>> inputs = {};

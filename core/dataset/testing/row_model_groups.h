@@ -46,7 +46,6 @@ class ModelBatch final : public Model {
     Model::Restart();
   }
 
- private:
   static ModelRow Stacked(const std::vector<ModelRow>& rows) {
     ModelElement batch;
     for (const ModelRow& counted : rows) {
@@ -89,6 +88,8 @@ class ModelBatch final : public Model {
     }
     return ModelRow::Of(std::move(batch));
   }
+
+ private:
   static void AddPadded(const ModelTensor& tensor, const std::vector<int64_t>& dims, int64_t value,
                         std::vector<int64_t>* items) {
     int64_t places = 1;

@@ -6,6 +6,7 @@
 
 #include "core/dataset/testing/row_model.h"
 #include "core/dataset/testing/row_model_groups.h"
+#include "core/dataset/testing/row_model_mixtures.h"
 #include "core/dataset/testing/row_model_rows.h"
 #include "core/dataset/testing/row_model_stores.h"
 
@@ -60,6 +61,15 @@ inline std::unique_ptr<Model> Model::Make(const Step& step, Shared* shared) {
     case Step::Op::kFlatMap:
     case Step::Op::kInterleave:
       return std::make_unique<ModelInterleave>(step, shared);
+    case Step::Op::kSample:
+      if (step.c != 2) return std::make_unique<ModelSample>(step, shared);
+      [[fallthrough]];
+    case Step::Op::kChoose:
+      return std::make_unique<ModelChoose>(step, shared);
+    case Step::Op::kBuckets:
+      return std::make_unique<ModelBuckets>(step, shared);
+    case Step::Op::kAssertCardinality:
+      return std::make_unique<ModelAssertCardinality>(step, shared);
   }
   return nullptr;
 }

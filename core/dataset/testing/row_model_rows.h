@@ -210,7 +210,7 @@ class ModelShard final : public Model {
       if (row.end) return std::exchange(broken_off_, ModelRow::End());
       broken_off_ = ModelRow::End();
       ++place_;
-      if (ours) return row;
+      if (ours || row.takes_many) return row;
       if (row.failed() && row.may_be_last) broken_off_ = row;
     }
     return input().Next(counted);
@@ -282,8 +282,11 @@ class ModelZip final : public Model {
   ModelZip(const Step& step, Shared* shared) : Model(step, shared), owed_(step.inputs.size(), 0) {}
   ModelRow Next(bool) override {
     for (size_t i = 0; i < owed_.size(); ++i) {
-      for (; owed_[i] > 0; --owed_[i]) {
-        if (input(i).Next(false).end) return ModelRow::End();
+      while (owed_[i] > 0) {
+        const ModelRow passed = input(i).Next(false);
+        if (passed.end) return passed;
+        --owed_[i];
+        if (passed.takes_many) return passed;
       }
     }
     ModelElement all;
@@ -345,7 +348,7 @@ class ModelOnError final : public Model {
       const ModelRow held = std::exchange(held_, ModelRow::End());
       if (row.end) return held;
       skipped_ += held.end ? 0 : 1;
-      if (!row.failed() || skipped_ == step_.a) return row;
+      if (!row.failed() || row.takes_many || skipped_ == step_.a) return row;
       if (row.may_be_last) {
         held_ = std::move(row);
       } else {

@@ -178,7 +178,11 @@ Dataset SampleFromDatasets(const Json &op) {
                  "rerandomize_each_iteration"});
   tutti_sample_from_datasets_options options = TUTTI_SAMPLE_FROM_DATASETS_OPTIONS_INIT;
   Value weights;
-  if (op.contains("weights")) {
+  if (op.contains("weights") && op.at("weights").is_object()) {
+    const Dataset vectors = BuildDataset(op.at("weights"));
+    Check(tutti_value_create_dataset(vectors.get(), weights.out()));
+    options.weights = weights.get();
+  } else if (op.contains("weights")) {
     weights = ValueOf(Json{{"dtype", "float64"}, {"v", op.at("weights")}});
     options.weights = weights.get();
   }

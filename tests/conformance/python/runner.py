@@ -170,8 +170,10 @@ def build(node):
     if op == "sample_from_datasets":
         names = ("weights", "seed", "stop_on_empty_dataset", "rerandomize_each_iteration")
         known(node, ("op", "inputs", *names))
-        return Dataset.sample_from_datasets(
-            datasets(node["inputs"]), **{name: node[name] for name in names if name in node})
+        given = {name: node[name] for name in names if name in node}
+        if isinstance(given.get("weights"), dict):
+            given["weights"] = build(given["weights"])
+        return Dataset.sample_from_datasets(datasets(node["inputs"]), **given)
     if "input" not in node:
         raise NotCovered(f"op {op}")
     return transform(build(node["input"]), node, op)

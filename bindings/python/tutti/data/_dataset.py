@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from tutti import _arguments, _dtypes, _native, _scope, _values, errors
+from tutti._communicator import Communicator
 from tutti._device import place
 from tutti._tensor import Tensor
 from tutti.data import _choice, _code, _generator, _padding, _state, _traced_datasets
@@ -328,11 +329,13 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """The next element of one of the datasets, drawn at random, again and again, until all
         have ended, or, if stop_on_empty_dataset, one that is drawn has.
 
-        weights: a number of 0 or more for each dataset, not all 0; None: all the same. seed: as of
-        shuffle; the order that a seed gives stays. rerandomize_each_iteration (default True): each
-        iteration has an order of its own. Elements must be compatible (InvalidArgumentError).
+        weights: a number of 0 or more for each dataset, not all 0; None: all the same. It may be a
+        dataset of such vectors: each is of one draw, a draw of a dataset that has ended is passed
+        over, and where the vectors end the sequence does. seed: as of shuffle; the order that a
+        seed gives stays. rerandomize_each_iteration (default True): each iteration has an order of
+        its own. Elements must be compatible (InvalidArgumentError).
         """
-        if weights is not None:
+        if weights is not None and not isinstance(weights, Dataset):
             weights = np.asarray(weights)
         return Dataset._of(_native.dataset_sample_from_datasets(
             tuple(datasets), seed, weights, stop_on_empty_dataset, rerandomize_each_iteration,
@@ -641,6 +644,23 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """
         data = report.encode() if isinstance(report, str) else report
         return _native.dataset_explain_report(data, format)
+
+    @staticmethod
+    def gather_report(report: Union[str, bytes], communicator: Communicator, format: str = "text",
+                      timeout: Optional[float] = None) -> str:
+        """What explain tells on all ranks of `communicator`, as one report: a collective call,
+        which every rank makes with what its own iterator's explain("json") gave. What operations
+        did is added up, each rank has a line, and the bottleneck is that of the rank whose consumer
+        waited for most of its time. InvalidArgumentError for anything else than a report.
+
+        >>> alone, = tutti.Communicator.create_local(1)
+        >>> report = tutti.data.Dataset.range(3).explain("json")
+        >>> print(tutti.data.Dataset.gather_report(report, alone), end="")
+        range(start=0, stop=3, step=1, dtype=5): 3 elements of int64[]
+        """
+        data = report.encode() if isinstance(report, str) else report
+        ranks = _arguments.handle_of("gather_report: communicator", communicator, Communicator)
+        return _native.dataset_gather_report(data, format, ranks, timeout)
 
     def serialize(self) -> bytes:
         """The definition as bytes; FailedPreconditionError for a function without a registered

@@ -175,6 +175,14 @@ class DistributedIterator:
         steps may have fewer rows then than element_spec says."""
         _native.distributed_iterator_restore(self._handle, state, timeout)
 
+    def explain(self, format: str = "text") -> str:
+        """What this worker's pipelines have done so far, as tutti.data's Iterator.explain has it: a
+        row of the run is a step, and the consumer is who asks for steps. Where that one waits and
+        the pipelines are in time, the bottleneck is the other workers, or what lies between. As
+        "json" it is what Dataset.gather_report adds up over all ranks. A restore begins anew.
+        Threads: any, while another one iterates, too."""
+        return _native.distributed_iterator_explain(self._handle, format)
+
     def close(self, timeout: Optional[float] = None) -> None:
         """Stops and joins its threads."""
         _native.distributed_iterator_close(self._handle, timeout)
@@ -211,9 +219,13 @@ class DistributedDataset:
         """The number of steps, tutti.data.INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
         return _native.distributed_dataset_cardinality(self._handle)
 
-    def explain(self) -> str:
-        """How batches are cut and shared between the workers, and why, as text for people."""
-        return _native.distributed_dataset_explain(self._handle)
+    def explain(self, format: str = "text") -> str:
+        """How batches are cut and shared between the workers, and why, and the plan of this
+        worker's part with what the iterator that was made last has done. `format`: "text", or of
+        that plan alone "json" or "svg"."""
+        if format == "text":
+            return _native.distributed_dataset_explain(self._handle)
+        return _native.distributed_dataset_explain_as(self._handle, format)
 
     def __iter__(self) -> DistributedIterator:
         return DistributedIterator(self)

@@ -46,6 +46,13 @@ func mixture(r *tutti.Runtime, node fields) (*tutti.Dataset, error) {
 		}
 		options = append(options, tutti.WithWeights(weights...))
 	}
+	if given, ok := node["weights"].(fields); ok {
+		vectors, err := build(r, given)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, tutti.WithWeightVectors(vectors))
+	}
 	options = append(options, tutti.WithSeed(integer(node, "seed", tutti.RandomSeed)))
 	return r.SampleFromDatasets(inputs, options...), nil
 }

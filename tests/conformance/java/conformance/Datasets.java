@@ -66,9 +66,14 @@ final class Datasets {
       case "sample_from_datasets":
         node.known("op", "inputs", "weights", "seed", "stop_on_empty_dataset",
             "rerandomize_each_iteration");
+        final boolean redraws =
+            !node.has("rerandomize_each_iteration") || node.flag("rerandomize_each_iteration");
+        if (node.get("weights") instanceof Fields) {
+          return Dataset.sampleFromDatasets(inputs(node), build(node.fields("weights")),
+              (Long) node.get("seed"), node.flag("stop_on_empty_dataset"), redraws);
+        }
         return Dataset.sampleFromDatasets(inputs(node), weights(node), (Long) node.get("seed"),
-            node.flag("stop_on_empty_dataset"),
-            !node.has("rerandomize_each_iteration") || node.flag("rerandomize_each_iteration"));
+            node.flag("stop_on_empty_dataset"), redraws);
       default:
         if (!node.has("input")) {
           throw new NotCovered("op " + op);

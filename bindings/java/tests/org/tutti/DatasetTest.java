@@ -265,10 +265,14 @@ class DatasetTest {
     final Dataset choices = Dataset.fromTensorSlices(new long[] {1, 1, 0, 1});
     assertEquals("10 11 0 12 ", printed(Dataset.chooseFromDatasets(both, choices)));
     assertEquals("10 11 0 1 12 2 ",
-        printed(Dataset.sampleFromDatasets(both, null, 9L, false, false)));
+        printed(Dataset.sampleFromDatasets(both, (double[]) null, 9L, false, false)));
     assertEquals("10 11 12 ",
         printed(Dataset.sampleFromDatasets(both, new double[] {0, 1}, 9)));
     assertEquals(6, Dataset.sampleFromDatasets(both).cardinality());
+    final Dataset vectors = Dataset.fromTensorSlices(new double[][] {{0, 1}, {1, 0}, {0, 1}});
+    assertEquals(printed(Dataset.chooseFromDatasets(both, Dataset.fromTensorSlices(
+                     new long[] {1, 0, 1}))),
+        printed(Dataset.sampleFromDatasets(both, vectors, null, false, true)));
     assertEquals("0 1 2 ", printed(Dataset.range(3).assertCardinality(3)));
     assertThrows(TuttiException.class, () -> printed(Dataset.range(3).assertCardinality(2)));
     final TuttiException tooLarge = assertThrows(TuttiException.class,

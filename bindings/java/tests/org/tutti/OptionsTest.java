@@ -16,6 +16,9 @@ import org.tutti.data.OptimizationOptions;
 import org.tutti.data.Options;
 import org.tutti.data.StatsAggregator;
 import org.tutti.data.ThreadingOptions;
+import org.tutti.distribute.DistributedDataset;
+import org.tutti.distribute.DistributedIterator;
+import org.tutti.distribute.MirroredStrategy;
 
 /** Options of datasets. */
 class OptionsTest {
@@ -146,6 +149,20 @@ class OptionsTest {
         final Value sum = aggregator.gather(alone);
         assertEquals(6, sum.get("counters").get("made::elements").longValue());
         assertEquals(1, sum.get("ranks").asList().size());
+        final byte[] own = report.getBytes(StandardCharsets.UTF_8);
+        assertTrue(Dataset.gatherReport(own, alone).contains("run: 3 rows in "));
+        assertEquals(report, Dataset.gatherReport(own, alone, "json", null));
+        assertThrows(TuttiException.InvalidArgument.class,
+            () -> Dataset.gatherReport(new byte[0], alone));
+      }
+      try (MirroredStrategy strategy = MirroredStrategy.of("CPU:0", "CPU:1");
+           DistributedDataset distributed = strategy.distribute(dataset);
+           DistributedIterator iterator = distributed.iterator()) {
+        while (iterator.hasNext()) {
+          iterator.next();
+        }
+        assertTrue(iterator.explain().contains("run: 3 rows in "), iterator.explain());
+        assertTrue(distributed.explain("json").contains("\"rows\": 3"));
       }
     }
   }

@@ -21,7 +21,7 @@ abstract class DatasetShorthands extends DatasetExpressions {
 
   /** The next element of a dataset that is drawn at random, again and again, until all end. */
   public static Dataset sampleFromDatasets(List<Dataset> datasets) {
-    return Dataset.sampleFromDatasets(datasets, null, null, false, true);
+    return Dataset.sampleFromDatasets(datasets, (double[]) null, null, false, true);
   }
 
   /** As above; the larger a weight, the likelier its dataset; a seed makes the order repeatable. */

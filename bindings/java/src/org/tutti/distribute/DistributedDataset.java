@@ -48,6 +48,14 @@ public final class DistributedDataset extends NativeObject
     return Bridge.text(Native.distributed_dataset_explain(this));
   }
 
+  /**
+   * As above, or, as "json" or "svg", the plan of this worker's part alone, with what the iterator
+   * that was made last has done.
+   */
+  public String explain(String format) {
+    return Bridge.text(Native.distributed_dataset_explain_as(this, format));
+  }
+
   @Override
   public void close() {
     release();

@@ -33,6 +33,23 @@ public final class DistributedIterator extends ElementIterator {
     return Bridge.bytes(Native.distributed_iterator_save_joint(this, Bridge.nanos(timeout)));
   }
 
+  /** As below, for people. */
+  public String explain() {
+    return explain("text");
+  }
+
+  /**
+   * What this worker's pipelines have done so far, as "text", "json" or "svg"; as that of a
+   * dataset's iterator ({@link org.tutti.data.DatasetIterator#explain(String)}): a row of the run
+   * is a step, and the consumer is who asks for steps. Where that one waits and the pipelines are
+   * in time, the bottleneck is the other workers, or what lies between. As "json" it is what {@link
+   * org.tutti.data.Dataset#gatherReport} adds up over all ranks. A restore begins anew. Threads:
+   * any.
+   */
+  public String explain(String format) {
+    return Bridge.text(Native.distributed_iterator_explain(this, format));
+  }
+
   @Override
   protected long fetchNative(long nanos) {
     return Native.distributed_iterator_next(this, nanos);
