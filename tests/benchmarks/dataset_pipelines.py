@@ -81,8 +81,9 @@ class Maker:
         return self.range(count).map(lambda x: x * 2 + 1).filter(lambda x: x % 3 == 0).batch(128)
 
     def interleave(self, count, block):
+        data = self.data
         return self.range(count // 1000).interleave(
-            lambda x: self.data.Dataset.range(x, x + 1000), cycle_length=10,
+            lambda x: data.Dataset.range(x, x + 1000), cycle_length=10,
             block_length=block).batch(128)
 
     def windows(self, count):

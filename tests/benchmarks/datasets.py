@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What an element of a dataset costs, beside tf.data in the same run.
 
-    datasets.py --tutti FOLDER [--peer PYTHON] [--turns 3] [--only unbatch,text_80] [--quick]
+    datasets.py --tutti FOLDER [--peer PYTHON] [--turns 3] [--only unbatch,text_80] [--cpu]
+                [--quick]
 
 FOLDER holds the package tutti. PYTHON is an interpreter that can import TensorFlow; without one
 there is no column for it. The libraries take turns, each in a process of its own, and the table has
@@ -26,8 +27,10 @@ cache) or copied, milliseconds for what waits, bytes for what memory an element 
                      _ahead: with a prefetch behind it
     slow_map         a parallel map, 8 at once, of elements of 5 ms; _ahead: the same
 
-The column "asked" has what is aimed at. The column "ideal" has the waits alone, laid out over as
-many threads by hand; memcpy of the rows of floats; zlib alone on the GZIP file.
+With --cpu all but the waits and the memory is what the process's threads computed, for a machine
+that has other things to do. The column "asked" has what is aimed at; "ideal" has the waits alone,
+laid out over as many threads by hand, memcpy of the rows of floats, and zlib alone on the GZIP
+file.
 """
 
 import argparse
@@ -48,13 +51,17 @@ UNITS = {"ns": lambda count, seconds: seconds / count * 1e9,
          "ms": lambda count, seconds: seconds * 1e3}
 
 
-def best_time(dataset, passes):
+def clock_of(unit, cpu):
+    return time.process_time if cpu and unit != "ms" else time.perf_counter
+
+
+def best_time(dataset, passes, clock):
     best = float("inf")
     for _ in range(passes):
-        start = time.perf_counter()
+        start = clock()
         for _ in dataset:
             pass
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best
 
 
@@ -79,16 +86,17 @@ def measure(options):
             figures[name] = dataset_pipelines.most_memory(row.make()) / row.count - 8
             continue
         passes = 1 if options.share < 1 else 2 if row.unit == "ms" else 3
-        figures[name] = UNITS[row.unit](row.count, best_time(row.make(), passes))
+        figures[name] = UNITS[row.unit](row.count, best_time(
+            row.make(), passes, clock_of(row.unit, options.cpu)))
     print(json.dumps(figures))
 
 
-def best_of(function, times=3):
+def best_of(function, clock, times=3):
     best = float("inf")
     for _ in range(times):
-        start = time.perf_counter()
+        start = clock()
         function()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best
 
 
@@ -128,11 +136,14 @@ def copy(rows):
     return run
 
 
-def ideals(rows, sizes, folder):
+def ideals(rows, sizes, folder, cpu):
     """{name: figure} of what nothing could beat."""
-    figures = {"floats": rows["floats"].count / best_of(copy(rows["floats"].count // 256)) / 1e9,
-               "gzip": sizes["gzip"] / best_of(inflate(os.path.join(folder, "packed"))) / 1e9}
-    slow = best_of(lambda: waits(rows["slow_map"].count, 8), 1) * 1e3
+    clock = clock_of("GB/s", cpu)
+    copying = best_of(copy(rows["floats"].count // 256), clock)
+    inflating = best_of(inflate(os.path.join(folder, "packed")), clock)
+    figures = {"floats": rows["floats"].count / copying / 1e9,
+               "gzip": sizes["gzip"] / inflating / 1e9}
+    slow = best_of(lambda: waits(rows["slow_map"].count, 8), time.perf_counter, 1) * 1e3
     for name in ("slow_files", "slow_files_ahead", "slow_map", "slow_map_ahead"):
         figures[name] = slow
     return figures
@@ -141,6 +152,7 @@ def ideals(rows, sizes, folder):
 def figures_of(library, interpreter, environment, folder, options):
     command = [interpreter, "-B", os.path.abspath(__file__), "--library", library, "--folder",
                folder, "--share", str(options.share), "--only", ",".join(options.only)]
+    command += ["--cpu"] if options.cpu else []
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             timeout=600, check=False, env={**os.environ, **environment})
     if result.returncode != 0:
@@ -164,7 +176,7 @@ def compare(options):
                                              folder, options))
             if options.peer:
                 turns["tf.data"].append(figures_of("tf.data", options.peer, {}, folder, options))
-            turns["ideal"].append(ideals(rows, sizes, folder))
+            turns["ideal"].append(ideals(rows, sizes, folder, options.cpu))
     print(f"{'':17}{'unit':>6}{'asked':>15}" + "".join(f"{library:>11}" for library in turns))
     for name, row in rows.items():
         if options.only and name not in options.only:
@@ -184,6 +196,7 @@ def main():
     parser.add_argument("--peer", metavar="PYTHON", help="an interpreter that has TensorFlow")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", default="", help="names of rows, between commas")
+    parser.add_argument("--cpu", action="store_true", help="what was computed, not what it took")
     parser.add_argument("--quick", action="store_true", help="only see that everything runs")
     parser.add_argument("--library", choices=("tutti", "tf.data"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
