@@ -48,6 +48,13 @@ Status OtherStateFormat(std::string_view format) {
       .With("known_format", std::string(kStateMagic));
 }
 
+// What Next pulls at once: one for the first elements, which may be all that somebody looks at;
+// then twice as many each time, as long as they stay in the first cache and nobody waits long.
+constexpr int64_t kPullsAlone = 16;
+constexpr int64_t kMostPulled = 256;
+constexpr int64_t kPulledBytes = 32 * 1024;
+constexpr int64_t kPullNs = 200'000;
+
 // Ends what may have threads, however long that takes: they have been told to stop.
 struct Discarded {
   std::unique_ptr<RamBudget> budget;  // of the stage, which goes first
@@ -104,7 +111,9 @@ Iterator::Iterator(Ref<const Dataset> dataset, std::string name)
       account_(MakeRef<MemoryAccount>(std::move(name),
                                       Ref<MemoryAccount>::Retain(&environment().memory()))),
       permits_(dataset_->options().private_threadpool_size()),
-      budget_(MakeBudget()) {
+      budget_(MakeBudget()),
+      runs_ahead_(!dataset_->node().has_host_functions() && !budget_ &&
+                  !dataset_->options().profile() && !dataset_->options().aggregator()) {
   context_.environment = dataset_->environment().get();
   context_.account = account_.get();
   context_.options = &dataset_->options();
@@ -229,7 +238,6 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
     }
     slab->status = OkStatus();
   }
-  delivered_ += slab->rows;
   fresh_state_.clear();
   if (slab->rows == 0) return OkStatus();
   std::lock_guard lock(mutex_);
@@ -238,21 +246,54 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
   return OkStatus();
 }
 
+Status Iterator::PullAhead(const CallOptions& call) {
+  const bool learns = runs_ahead_ && ++pulls_ >= kPullsAlone;
+  const Clock& clock = environment().clock();
+  const int64_t then = learns ? clock.NowNs() : 0;
+  Slab pulled;
+  TUTTI_RETURN_IF_ERROR(Pull(next_pull_, call, &pulled));
+  Status status = std::exchange(pulled.status, OkStatus());
+  const bool end = std::exchange(pulled.end, false);
+  if (pulled.rows == 0) {
+    if (!status.ok()) ++delivered_;
+    return status;
+  }
+  if (learns) {
+    const int64_t bytes = std::max<int64_t>(1, ElementBytes(pulled) / pulled.rows);
+    const int64_t fit = std::clamp<int64_t>(kPulledBytes / bytes, 1, kMostPulled);
+    next_pull_ = clock.NowNs() - then > kPullNs ? std::max<int64_t>(1, next_pull_ / 2)
+                                                : std::min(2 * next_pull_, fit);
+  }
+  if (!status.ok() || end) {
+    // What comes after the rows comes when it is their turn.
+    Slab after;
+    after.status = std::move(status);
+    after.end = end;
+    held_.Prepend(after, 0);
+  }
+  ahead_ = std::move(pulled);
+  return OkStatus();
+}
+
+void Iterator::HoldAhead() {
+  if (ahead_row_ < ahead_.rows) held_.Prepend(ahead_, ahead_row_);
+  ahead_.Clear();
+  ahead_row_ = 0;
+}
+
 Result<Ref<Value>> Iterator::Next(const CallOptions& call) {
   Turn turn(*this);
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next"));
   Ref<Value> element;
   TUTTI_RETURN_IF_ERROR(Move([&]() -> Status {
-    Slab slab;
-    TUTTI_RETURN_IF_ERROR(Pull(1, call, &slab));
-    if (slab.rows > 0) {
-      // What comes after the row comes with the next call.
-      held_.Prepend(slab, 1);
-      TUTTI_ASSIGN_OR_RETURN(element, slab.Row(0));
-      return OkStatus();
-    }
-    if (!slab.status.ok()) ++delivered_;
-    return slab.status;
+    if (ahead_row_ == ahead_.rows) TUTTI_RETURN_IF_ERROR(PullAhead(call));
+    if (ahead_.rows == 0) return OkStatus();
+    ++delivered_;
+    Result<Ref<Value>> row = ahead_.Row(ahead_row_++);
+    // Who has the last one may have it alone.
+    if (ahead_row_ == ahead_.rows) HoldAhead();
+    TUTTI_ASSIGN_OR_RETURN(element, std::move(row));
+    return OkStatus();
   }));
   return element;
 }
@@ -271,8 +312,9 @@ Status Iterator::NextSlab(int64_t max_rows, const CallOptions& call, Slab* slab)
   TUTTI_RETURN_IF_ERROR(turn.Enter(call, "next_slab"));
   slab->Clear();
   return Move([&]() -> Status {
+    HoldAhead();
     TUTTI_RETURN_IF_ERROR(Pull(max_rows, call, slab));
-    if (!slab->status.ok()) ++delivered_;
+    delivered_ += slab->rows + (slab->status.ok() ? 0 : 1);
     return OkStatus();
   });
 }
@@ -283,6 +325,7 @@ Ref<const ElementSpec> Iterator::element_spec() const {
 }
 
 Result<std::string> Iterator::SaveBody() {
+  HoldAhead();
   StateWriter writer;
   writer.Int(delivered_);
   TUTTI_RETURN_IF_ERROR(held_.Save(&writer));
@@ -366,6 +409,10 @@ Status Iterator::RestoreFrom(std::string_view state, const CallOptions& call) {
     if (closing_) root_->Stop();
   }
   dataset_->NoteRun(profile_);
+  ahead_.Clear();
+  ahead_row_ = 0;
+  pulls_ = 0;
+  next_pull_ = 1;
   held_ = std::move(held);
   delivered_ = delivered;
   fresh_state_.clear();

@@ -94,6 +94,10 @@ class Iterator final : public Closable {
   template <typename Body>
   Status Move(Body&& body);
   Status Pull(int64_t max_rows, const CallOptions& call, Slab* slab);
+  // The elements from ahead_row_ on, of which there is none.
+  Status PullAhead(const CallOptions& call);
+  // Puts what was pulled ahead before what is held.
+  void HoldAhead();
   Result<std::string> SaveBody();
   Status MakeHeader();
   Status RestoreFrom(std::string_view state, const CallOptions& call);
@@ -107,6 +111,14 @@ class Iterator final : public Closable {
   ExecContext context_;
   // Used by whoever is inside.
   int64_t delivered_ = 0;    // elements, failed ones included
+  // Elements that Next has pulled with another one, of which [ahead_row_, ahead_.rows) come before
+  // all that is held. Where no function of the host stands in the graph many are pulled at once, as
+  // the work for a small one is mostly that of the call.
+  Slab ahead_;
+  int64_t ahead_row_ = 0;
+  const bool runs_ahead_;
+  int64_t pulls_ = 0;      // of Next, since the last Restore
+  int64_t next_pull_ = 1;  // so many elements it asks for next time
   HeldRows held_;            // what the stages have given and nobody has got yet
   std::string fresh_state_;  // the position before the first element, while held_ has that
   std::string header_;       // of the graph, once it was needed

@@ -17,6 +17,21 @@ Result<Leaf> OwnRow(const Column& column, int64_t i) {
   return Leaf::OfTensor(std::move(row));
 }
 
+// So many rows ahead are fetched: slots are drawn at random, and what larger rows lie in is no
+// longer in the first cache.
+constexpr size_t kRowsFetched = 8;
+constexpr size_t kLineBytes = 64;
+constexpr size_t kMostFetchedBytes = 1024;  // of a row; the processor finds the rest itself
+
+// Smaller ones are copied as soon as a place is noted.
+constexpr size_t kLeastBorrowedBytes = 64;
+
+void FetchRow(const char* row, size_t bytes) {
+  for (size_t i = 0; i < std::min(bytes, kMostFetchedBytes); i += kLineBytes) {
+    __builtin_prefetch(row + i);
+  }
+}
+
 // out[k] = block[slots[k]]; block[slots[k]] = in[k] for k < refills. kBytes is the width of a row,
 // or 0 for any, which `row_bytes` tells.
 template <size_t kBytes>
@@ -24,9 +39,27 @@ void ExchangeRows(std::span<const int64_t> slots, size_t row_bytes, char* block,
                   size_t refills, char* out) {
   const size_t bytes = kBytes != 0 ? kBytes : row_bytes;
   for (size_t k = 0; k < slots.size(); ++k) {
+    if (kBytes == 0 && k + kRowsFetched < slots.size()) {
+      FetchRow(block + static_cast<size_t>(slots[k + kRowsFetched]) * bytes, bytes);
+    }
     char* row = block + static_cast<size_t>(slots[k]) * bytes;
     if (out != nullptr) std::memcpy(out + k * bytes, row, bytes);
     if (k < refills) std::memcpy(row, in + k * bytes, bytes);
+  }
+}
+
+// The same of rows that stay where they are: places[i] is where slot i's is.
+void ExchangePlaces(std::span<const int64_t> slots, size_t row_bytes, const char** places,
+                    const char* in, size_t refills, char* out) {
+  for (size_t k = 0; k < slots.size(); ++k) {
+    const auto slot = static_cast<size_t>(slots[k]);
+    if (out != nullptr) {
+      if (k + kRowsFetched < slots.size()) {
+        FetchRow(places[static_cast<size_t>(slots[k + kRowsFetched])], row_bytes);
+      }
+      std::memcpy(out + k * row_bytes, places[slot], row_bytes);
+    }
+    if (k < refills) places[slot] = in + k * row_bytes;
   }
 }
 
@@ -50,6 +83,10 @@ void RowStore::ChooseColumns(const Slab& rows) {
     columns_[i].row_shape = column.dense()->shape().RowShape();
     columns_[i].row_bytes =
         static_cast<size_t>(columns_[i].row_shape.num_elements()) * ItemSize(columns_[i].dtype);
+    const RefCounted* const owner = column.is_borrowed() ? column.dense()->owner() : nullptr;
+    if (owner != nullptr && columns_[i].row_bytes >= kLeastBorrowedBytes) {
+      columns_[i].owner = Ref<const RefCounted>::Retain(owner);
+    }
   }
 }
 
@@ -58,7 +95,25 @@ bool RowStore::Fits(const StoredColumn& stored, const Column& column) const {
          column.dense()->shape().RowShape() == stored.row_shape;
 }
 
+// Copies rows that were borrowed, of slots that have one.
+Status RowStore::MakeOwned(StoredColumn* stored, int64_t slots) {
+  const auto count =
+      std::min(static_cast<size_t>(slots), stored->block->bytes() / sizeof(const char*));
+  TUTTI_ASSIGN_OR_RETURN(
+      Ref<Buffer> block,
+      Buffer::Create(std::max<size_t>(count, 1) * stored->row_bytes, /*zeroed=*/true, account_));
+  auto* const to = static_cast<char*>(block->data());
+  for (size_t i = 0; i < count; ++i) {
+    const char* const row = static_cast<const char* const*>(stored->block->data())[i];
+    if (row != nullptr) std::memcpy(to + i * stored->row_bytes, row, stored->row_bytes);
+  }
+  stored->block = std::move(block);
+  stored->owner.reset();
+  return OkStatus();
+}
+
 Status RowStore::MakeSparse(StoredColumn* stored, int64_t slots) {
+  if (stored->owner) TUTTI_RETURN_IF_ERROR(MakeOwned(stored, slots));
   std::vector<Leaf> leaves(static_cast<size_t>(slots));
   for (int64_t i = 0; i < slots; ++i) {
     TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> row,
@@ -81,13 +136,14 @@ Status RowStore::Reserve(StoredColumn* stored, int64_t slots) {
     }
     return OkStatus();
   }
-  const size_t needed = static_cast<size_t>(slots) * stored->row_bytes;
+  const size_t needed = static_cast<size_t>(slots) * stored->slot_bytes();
   const size_t have = stored->block ? stored->block->bytes() : 0;
   if (stored->block && needed <= have) return OkStatus();
   // A buffer that fills at once gets what it needs; one that grows doubles.
   TUTTI_ASSIGN_OR_RETURN(
       Ref<Buffer> block,
-      Buffer::Create(std::max(needed, std::min(have * 2, needed * 2)), false, account_));
+      Buffer::Create(std::max(needed, std::min(have * 2, needed * 2)),
+                     /*zeroed=*/static_cast<bool>(stored->owner), account_));
   if (stored->block) std::memcpy(block->data(), stored->block->data(), have);
   stored->block = std::move(block);
   return OkStatus();
@@ -104,6 +160,13 @@ Status RowStore::Accept(const Slab& rows, int64_t slots) {
     StoredColumn& stored = columns_[i];
     if (stored.dense && !Fits(stored, rows.columns[i])) {
       TUTTI_RETURN_IF_ERROR(MakeSparse(&stored, slots_));
+    }
+    if (stored.owner && stored.owner.get() != rows.columns[i].dense()->owner()) {
+      if (stored.block) {
+        TUTTI_RETURN_IF_ERROR(MakeOwned(&stored, slots_));
+      } else {
+        stored.owner.reset();
+      }
     }
     TUTTI_RETURN_IF_ERROR(Reserve(&stored, slots));
   }
@@ -123,6 +186,14 @@ Status RowStore::Append(const Slab& rows, int64_t first) {
   for (size_t i = 0; i < columns_.size(); ++i) {
     StoredColumn& stored = columns_[i];
     const Column& column = rows.columns[i];
+    if (stored.owner) {
+      auto* const places = static_cast<const char**>(stored.block->data()) + first;
+      const char* const from = static_cast<const char*>(column.dense()->data());
+      for (int64_t r = 0; r < rows.rows; ++r) {
+        places[r] = from + static_cast<size_t>(r) * stored.row_bytes;
+      }
+      continue;
+    }
     if (stored.dense) {
       std::memcpy(
           static_cast<char*>(stored.block->data()) + static_cast<size_t>(first) * stored.row_bytes,
@@ -178,6 +249,11 @@ Status RowStore::Exchange(std::span<const int64_t> slots, const Slab& refill, Sl
         refills > 0 ? static_cast<const char*>(refill.columns[i].dense()->data()) : nullptr;
     char* block = static_cast<char*>(stored.block->data());
     const size_t bytes = stored.row_bytes;
+    if (stored.owner) {
+      ExchangePlaces(slots, bytes, reinterpret_cast<const char**>(block), from, refills, to);
+      if (result) out->columns.push_back(Column::Dense(std::move(result)));
+      continue;
+    }
     switch (bytes) {
       case 1:
         ExchangeRows<1>(slots, bytes, block, from, refills, to);

@@ -1,6 +1,7 @@
 // RowStore: rows in numbered slots, which a shuffle takes out and fills again. Numeric rows of one
 // shape lie column by column in one block of memory each, so that the store takes exactly what its
-// rows take and pins no slab; other rows are leaves of their own.
+// rows take and pins no slab; other rows are leaves of their own. Rows that lie in memory of the
+// dataset's anyway (Column::Borrowed) stay there: the block has where.
 #ifndef TUTTI_CORE_DATASET_EXEC_ROW_STORE_H_
 #define TUTTI_CORE_DATASET_EXEC_ROW_STORE_H_
 
@@ -36,15 +37,20 @@ class RowStore {
  private:
   struct StoredColumn {
     bool dense = false;
+    // Of a dense one, whose rows stay in this memory: slot i of the block is a const char*.
+    Ref<const RefCounted> owner;
     DType dtype = DType::kInvalid;
     Shape row_shape;
     size_t row_bytes = 0;
-    Ref<Buffer> block;         // dense: slot i lies at i * row_bytes
+    Ref<Buffer> block;         // dense: slot i lies at i * slot_bytes()
     std::vector<Leaf> leaves;  // not dense: by slot
+
+    size_t slot_bytes() const { return owner ? sizeof(const char*) : row_bytes; }
   };
 
   void ChooseColumns(const Slab& rows);
   bool Fits(const StoredColumn& stored, const Column& column) const;
+  Status MakeOwned(StoredColumn* stored, int64_t slots);
   Status MakeSparse(StoredColumn* stored, int64_t slots);
   Status Reserve(StoredColumn* stored, int64_t slots);
   Status Accept(const Slab& rows, int64_t slots);

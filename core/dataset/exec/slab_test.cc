@@ -238,5 +238,63 @@ TEST(RowStore, ExchangesRowsOfEveryWidth) {
   }
 }
 
+// Rows of memory of the dataset's are not copied, and go on as their own where others come.
+TEST(RowStore, BorrowedRowsStayWhereTheyAreUntilOthersCome) {
+  constexpr int64_t kWidth = 16;
+  const auto numbers = [](int64_t rows, int64_t first) {
+    Ref<Tensor> tensor = Tensor::Create(DType::kInt64, Shape({rows, kWidth})).value();
+    std::span<int64_t> values = tensor->mutable_span<int64_t>();
+    for (size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<int64_t>(i) / kWidth;
+    return tensor;
+  };
+  const auto slab_of = [](Column column) {
+    Slab slab;
+    slab.rows = column.rows();
+    slab.tree = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+    slab.columns.push_back(std::move(column));
+    return slab;
+  };
+  const auto firsts = [](const Slab& slab) {
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i < slab.rows; ++i) {
+      const std::span<const int64_t> row = slab.columns[0].Row(i).tensor().span<int64_t>();
+      EXPECT_EQ(row.front(), row.back());
+      found.push_back(row.front());
+    }
+    return found;
+  };
+  const Ref<Tensor> source = numbers(8, 0);
+  const auto borrowed = [&](int64_t begin, int64_t end) {
+    return slab_of(Column::Borrowed(source->Slice(begin, end)));
+  };
+  using Firsts = std::vector<int64_t>;
+  // What comes behind the borrowed rows: rows of another tensor, borrowed or not, or none in one
+  // piece.
+  const std::vector<Slab> others = {
+      slab_of(Column::Borrowed(numbers(2, 100))), slab_of(Column::Dense(numbers(2, 100))),
+      slab_of(Column::Rows({Leaf::OfTensor(numbers(1, 100)->Row(0)),
+                            Leaf::OfTensor(numbers(1, 101)->Row(0))}))};
+  for (const Slab& other : others) {
+    RowStore store(nullptr);
+    ASSERT_TRUE(store.Append(borrowed(0, 3), 0).ok());
+    ASSERT_TRUE(store.Append(borrowed(3, 5), 3).ok());
+    Slab out;
+    ASSERT_TRUE(store.Exchange(Firsts{4, 4, 0}, borrowed(5, 7), &out).ok());
+    EXPECT_EQ(firsts(out), (Firsts{4, 5, 0}));
+    Slab second;
+    ASSERT_TRUE(store.Exchange(Firsts{4, 1}, other, &second).ok());
+    EXPECT_EQ(firsts(second), (Firsts{6, 1}));
+    Slab third;
+    ASSERT_TRUE(store.Exchange(Firsts{3, 4, 1, 2}, Slab(), &third).ok());
+    EXPECT_EQ(firsts(third), (Firsts{3, 100, 101, 2}));
+  }
+  // The memory belongs to them as long as they are there.
+  RowStore store(nullptr);
+  ASSERT_TRUE(store.Append(slab_of(Column::Borrowed(numbers(4, 7))), 0).ok());
+  Slab out;
+  ASSERT_TRUE(store.Exchange(Firsts{3, 0}, Slab(), &out).ok());
+  EXPECT_EQ(firsts(out), (Firsts{10, 7}));
+}
+
 }  // namespace
 }  // namespace tutti
