@@ -40,6 +40,25 @@ class CsvTest(unittest.TestCase):
         batch, = Dataset.from_tensor_slices(self.LINES).batch(3).map(decode)
         self.assertEqual(batch[0].tolist(), [1, 2, 3])
 
+    def test_numbers_of_numpy_keep_their_dtypes(self):
+        decode = decode_csv([np.float64(0.5), np.int8(1), np.float32(2)])
+        rows = Dataset.from_tensor_slices([b"1e400,,", b" 2 ,3,4"]).map(decode)
+        self.assertEqual([spec.dtype for spec in rows.element_spec],
+                         [np.float64, np.int8, np.float32])
+        self.assertEqual([tuple(map(float, row)) for row in rows],
+                         [(float("inf"), 1, 2), (2, 3, 4)])
+
+    def test_a_line_without_anything_has_no_field(self):
+        lines = Dataset.from_tensor_slices([b"7", b""])
+        iterator = iter(lines.map(decode_csv([0])))
+        self.assertEqual([int(x) for x in next(iterator)], [7])
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "it has 0 fields, expected 1"):
+            next(iterator)
+
+    def test_what_stands_behind_the_last_selected_field_is_not_looked_at(self):
+        row, = Dataset.from_tensors(b'1,2,"torn').map(decode_csv([0], select_cols=[1]))
+        self.assertEqual([int(x) for x in row], [2])
+
     def test_fields_are_selected_and_required(self):
         lines = Dataset.from_tensor_slices([b"a|1|b", b"a||b"])
         decode = decode_csv([np.array([], np.int64)], field_delim="|", select_cols=[1],

@@ -3,15 +3,14 @@
 #include "core/dataset/example/decode_csv.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <optional>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "core/base/environment.h"
 #include "core/base/error.h"
+#include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "core/dataset/exec/iterator_state.h"
 #include "core/dataset/exec/slab.h"
@@ -43,6 +42,7 @@ class CsvFields {
       : format_(format), rest_(record), store_(store) {
     // The end of the line itself.
     while (!rest_.empty() && (rest_.back() == '\n' || rest_.back() == '\r')) rest_.remove_suffix(1);
+    done_ = rest_.empty();  // a line without anything has no field, not an empty one
   }
 
   // False at the end. INVALID_ARGUMENT for quotes that do not fit.
@@ -108,14 +108,8 @@ class CsvFields {
 
 template <class T>
 bool ParseCsvNumber(std::string_view text, DType dtype, void* to) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   T value{};
-  const char* const end = text.data() + text.size();
-  const std::from_chars_result read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) return false;
+  if (!ReadNumber(text, &value)) return false;
   CastElements(DTypeOf<T>, &value, dtype, to, 1);
   if constexpr (std::is_integral_v<T>) {
     T back = 0;
@@ -241,6 +235,8 @@ class DecodeCsv final : public Function {
       if (column >= outputs->size() || PlaceOf(column) != place) continue;
       TUTTI_RETURN_IF_ERROR(Store(field, place, column, record, &(*outputs)[column]));
       ++column;
+      // What stands behind the last one that is selected is not looked at.
+      if (column == outputs->size() && !format_.select_cols.empty()) return OkStatus();
     }
     const bool all = format_.select_cols.empty() ? place == static_cast<int64_t>(outputs->size())
                                                  : column == outputs->size();

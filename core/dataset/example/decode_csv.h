@@ -10,7 +10,8 @@
 //
 // A record is one line, as RFC 4180 has it: a field may stand in quotes, in which a quote is
 // written twice and everything else, the delimiter and line ends, too, stands for itself. Spaces
-// around a number do not count. A field that is empty or `na_value` has the column's default.
+// around a number do not count. A field that is empty or `na_value` has the column's default; a
+// record that is empty has no field at all.
 #ifndef TUTTI_CORE_DATASET_EXAMPLE_DECODE_CSV_H_
 #define TUTTI_CORE_DATASET_EXAMPLE_DECODE_CSV_H_
 

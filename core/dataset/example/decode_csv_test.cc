@@ -76,7 +76,10 @@ TEST_F(DecodeCsv, FieldsAreThoseOfRfc4180) {
   EXPECT_EQ(Fields("a,b c,", 3), "(\"a\", \"b c\", \"-\")");
   EXPECT_EQ(Fields("\"a,\n\"\"b\"\"\",\"\",c\r\n", 3),
             "(\"a,\\n\\\"b\\\"\", \"-\", \"c\")");
-  EXPECT_EQ(Fields("", 1), "(\"-\",)");
+  EXPECT_EQ(Fields("\"\"", 1), "(\"-\",)");
+  for (const char* line : {"", "\r\n"}) {
+    EXPECT_THAT(Fields(line, 1), HasSubstr("decode_csv: it has 0 fields, expected 1"));
+  }
   EXPECT_THAT(Fields("a,b", 3), HasSubstr("decode_csv: it has 2 fields, expected 3"));
   EXPECT_THAT(Fields("a,b,c", 2), HasSubstr("it has 3 fields, expected 2"));
   EXPECT_THAT(Fields("x,a\"b", 2), HasSubstr("field 1: it has a quote at byte 1"));
@@ -117,6 +120,8 @@ TEST_F(DecodeCsv, SomeFieldsAreSelected) {
   EXPECT_EQ(Call(decode, Lines({"a,1,b,2,c", "a,3,b,4"})), "([1 3], [2 4])");
   EXPECT_EQ(Call(decode, Lines({"a,1,b"})),
             "decode_csv: it has 3 fields, and field 3 is selected");
+  // What stands behind the last of them is not looked at.
+  EXPECT_EQ(Call(decode, Lines({"a,1,b,2,\"torn", "a,3,b,4,c\"d"})), "([1 3], [2 4])");
   format.select_cols = {3, 1};
   EXPECT_THAT(TextOf(MakeDecodeCsv(format).status()), HasSubstr("expected growing places"));
   format.select_cols = {3};

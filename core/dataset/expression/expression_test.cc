@@ -295,6 +295,10 @@ TEST_F(Expressions, ReadBytes) {
   EXPECT_EQ(TextOf(t, t.Of("string_length", {t.x}), in), "int32[3] [2 2 2]");
   EXPECT_THAT(TextOf(t, t.Of("to_number", {t.x}, To(DType::kInt16)), in),
               HasSubstr("!to_number: 'ab' is no int16"));
+  const std::vector<BytesView> numbers = {{" 12\t", 4}, {"+7", 2}, {"-1e99", 5}};
+  const Ref<Tensor> blank = Tensor::FromStrings(Shape({3}), numbers).value();
+  EXPECT_EQ(TextOf(t, t.Of("to_number", {t.x}, To(DType::kFloat32)), blank),
+            "float32[3] [12 7 -inf]");
   ExpressionAttributes dash;
   dash.text = "-";
   EXPECT_EQ(TextOf(t, t.Of("join_strings", {t.x, t.x}, dash), in),

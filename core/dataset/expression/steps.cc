@@ -1,13 +1,13 @@
 #include "core/dataset/expression/steps.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "core/dataset/expression/random_steps.h"
 #include "core/dataset/expression/text_steps.h"
@@ -304,15 +304,6 @@ class Step {
     return JoinStrings(tensors, node_.attributes.text);
   }
 
-  template <class T>
-  static bool Parse(std::string_view text, T* value) {
-    const char* begin = text.data();
-    const char* const end = begin + text.size();
-    if (begin != end && *begin == '+' && text.size() > 1 && begin[1] != '-') ++begin;
-    const std::from_chars_result read = std::from_chars(begin, end, *value);
-    return read.ec == std::errc() && read.ptr == end;
-  }
-
   // In the widest type of the dtype's kind, of which the dtype must hold what is there.
   template <class T>
   Result<Ref<Tensor>> Parsed() {
@@ -321,7 +312,7 @@ class Step {
     const std::span<T> numbers = wide->mutable_span<T>();
     const std::span<const BytesView> texts = In(0)->span<BytesView>();
     for (size_t i = 0; i < texts.size(); ++i) {
-      bool good = Parse(texts[i].text(), &numbers[i]);
+      bool good = ReadNumber(texts[i].text(), &numbers[i]);
       if constexpr (std::is_integral_v<T>) {
         T there = 0;
         T back = 0;

@@ -202,11 +202,13 @@ class UniqueStage final : public Stage {
   Status CheckRow(const Slab& in, int64_t row) {
     if (in.columns.size() != 1) {
       return InvalidArgument("expected one component, found {} in {}; {}", in.columns.size(),
-                             in.tree->ToString(), kWanted);
+                             in.tree->ToString(), kWanted)
+          .With("structure", in.tree->ToString());
     }
     const Leaf leaf = in.columns[0].Row(row);
     if (!leaf.is_tensor() || !HasKeys(leaf.tensor().dtype())) {
-      return InvalidArgument("found {}; {}", LeafSpec::Of(leaf).ToString(), kWanted);
+      const std::string found = LeafSpec::Of(leaf).ToString();
+      return InvalidArgument("found {}; {}", found, kWanted).With("structure", found);
     }
     return MakeKey(leaf.tensor(), &key_);
   }
@@ -233,7 +235,8 @@ Status CheckUnique(const Node& node) {
   if (spec->num_leaves() == 1 && spec->leaf(0).is_tensor() && HasKeys(spec->leaf(0).dtype)) {
     return OkStatus();
   }
-  return InvalidArgument("{}: the elements are {}; {}", node.label(), spec->ToString(), kWanted);
+  return InvalidArgument("{}: the elements are {}; {}", node.label(), spec->ToString(), kWanted)
+      .With("structure", spec->ToString());
 }
 
 int64_t UniqueCardinality(const Node&) { return kUnknownCardinality; }

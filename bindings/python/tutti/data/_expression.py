@@ -459,8 +459,8 @@ class Expr:
         return self._apply("as_string", [self])
 
     def to_number(self, dtype: Any = np.float32) -> "Expr":
-        """Of texts: the numbers that they are. A text that is none is an InvalidArgumentError of
-        its row."""
+        """Of texts: the numbers that they are; blanks around one do not count, and a float that is
+        too large is infinity. A text that is none is an InvalidArgumentError of its row."""
         return self._apply("to_number", [self], dtype=dtype)
 
     def string_length(self, unit: str = "BYTE") -> "Expr":

@@ -46,6 +46,8 @@ def _column_of(default: Any) -> Tuple[int, Any]:
     if isinstance(default, Tensor):
         default = default.numpy()
     is_dtype = isinstance(default, (type, np.dtype))
+    if isinstance(default, np.generic) and not isinstance(default, (bytes, str)):
+        default = np.asarray(default)  # float64 is a float of Python's, too
     if not is_dtype and not isinstance(default, np.ndarray):
         # A number of the program's own is what it is elsewhere in this interface's reference.
         given = list(default) if isinstance(default, (list, tuple)) else [default]
@@ -75,7 +77,8 @@ def decode_csv(record_defaults: Sequence[Any], field_delim: str = ",", use_quote
     one element, or a list of one; a dtype, or an array without elements, makes the field required.
     Python's numbers are int32 and float32. field_delim: one character. use_quote_delim: fields may
     stand in quotes, as in RFC 4180. na_value: what stands for a missing value besides nothing.
-    select_cols: which fields of a record the columns are, growing; None: a record has these alone.
+    select_cols: which fields of a record the columns are, growing, and what stands behind the last
+    one is not looked at; None: a record has these alone, and an empty one has none.
     names: of the columns, for messages. An InvalidArgumentError at iteration names record and
     field; spaces around numbers do not count. Function of map, and of Expr.call.
 
