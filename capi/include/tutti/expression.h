@@ -194,7 +194,8 @@ TUTTI_API tutti_status *tutti_expression_capture(tutti_expression *expression,
 
 /* The function from an element to `dataset`. It can be serialised if the functions in it can.
  * INVALID_ARGUMENT for something drawn at random without a seed that does not depend on the
- * element, and for functions that have captured nodes of another expression.
+ * element, for functions that have captured nodes of another expression, and for datasets of its
+ * nodes.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_create_dataset_function(
     tutti_expression *expression, const tutti_dataset *dataset, tutti_function **out_function);
