@@ -491,6 +491,26 @@ def draw_group_by_window(p):
                     side.called(window), size), is_callback=True)
 
 
+def draw_end(p):
+    """What ends some of the pipelines: reduce, which gives an element in the place of a dataset."""
+    leaves = p.leaves
+    if p.is_infinite or p.is_shuffled or leaves is None or p.random.random() < 0.7:
+        return None
+    drawn = draw_term(p.random, leaves, 2, lambda l: l.is_scalar and l.is_integer)
+    if drawn is None:
+        return None
+    term, native = drawn[0], p.native_for()
+    initial = (np.int64(0), {"x": np.int64(p.random.randint(-3, 3))})
+
+    def reduced(side, state, element):
+        count, rest = state
+        x = side.cast(term.on(side, flattened(element)), "int64")
+        return count + 1, {"x": rest["x"] * 3 + x}
+    return Step(f"reduce({initial}, count, {term!r}, native={native})",
+                lambda side, d: d.reduce(initial, side.called(
+                    lambda state, element: reduced(side, state, element)), **side.option(native)))
+
+
 ANY = {draw_take: 3, draw_skip: 2, draw_shard: 2, draw_repeat: 2, draw_batch: 5, draw_enumerate: 1,
        draw_prefetch: 1, draw_cache: 1, draw_concatenate: 2, draw_zip: 2, draw_window: 2,
        draw_choose: 2, draw_options: 1, draw_shuffle: 1, draw_assert_cardinality: 1,
