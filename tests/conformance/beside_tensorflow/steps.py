@@ -48,6 +48,8 @@ class Pipeline:
             return False
         if leaves is None or not self.is_learnt or any(leaf.shape is None for leaf in leaves):
             return False
+        if not self.is_promised and not all(leaf.is_known for leaf in leaves):
+            return False  # an expression would be of the first element's sizes
         return self.native
 
     def number(self, low, high):
