@@ -116,8 +116,10 @@ class Walk:
         if mine != cardinality and not self.learns_late and not (mine == -2 and not self.exact):
             # Who knows more may; TensorFlow takes what chooses among endless inputs for endless.
             counted = Rows(SIDES[1], ours, max(mine, MOST_ELEMENTS) + 1)
+            # An input that repeats nothing for ever has an end after all: then there are fewer.
             is_right = counted.error is not None or (
-                len(counted.rows) == mine if counted.ended else mine == -1)
+                len(counted.rows) == mine or -1 == cardinality and len(counted.rows) < mine
+                if counted.ended else mine == -1)
             if cardinality >= 0 or not is_right:
                 raise Difference(f"cardinality {cardinality} and {mine}")
             self.knows_more += 1
