@@ -131,8 +131,9 @@ typedef struct tutti_decode_csv_options {
  * count. `features` are the columns: a dtype (bytes, an integer, a real floating one), a default
  * value that is a scalar and stands for an empty field, NULL where a field is required; their key
  * is a name for messages, which may be "". `select_cols`: the places of their fields in a record,
- * growing; none: a record has these fields alone. INVALID_ARGUMENT at iteration names record and
- * field. Serialisable; runs without a callback; tutti_expression_add_call calls it, too.
+ * growing, and what stands behind the last of them is not looked at; none: a record has these
+ * fields alone, and an empty one has none. INVALID_ARGUMENT at iteration names record and field.
+ * Serialisable; runs without a callback; tutti_expression_add_call calls it, too.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create_decode_csv(tutti_runtime *runtime, size_t count,
                                                          const tutti_feature *const *features,

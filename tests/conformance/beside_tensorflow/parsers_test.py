@@ -77,6 +77,9 @@ def compare(makes, most):
         raise Difference(f"{len(rows[0])} and {len(rows[1])} rows")
     for i, (a, b) in enumerate(zip(*rows)):
         if isinstance(a, Exception) or isinstance(b, Exception):
+            if not isinstance(a, Exception) and isinstance(
+                    b, tutti.errors.InvalidArgumentError) and "malformed" in str(b):
+                continue  # TensorFlow reads some records that were cut off
             if not (isinstance(a, Exception) and isinstance(b, Exception) and fits(a, b)):
                 raise Difference(f"row {i}:\n  theirs {_told(a)}\n  ours   {_told(b)}")
         else:

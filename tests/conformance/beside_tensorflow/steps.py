@@ -48,6 +48,8 @@ class Pipeline:
             return False
         if leaves is None or not self.is_learnt or any(leaf.shape is None for leaf in leaves):
             return False
+        if not self.is_promised and not all(leaf.is_known for leaf in leaves):
+            return False  # an expression would be of the first element's sizes
         return self.native
 
     def number(self, low, high):
@@ -489,6 +491,26 @@ def draw_group_by_window(p):
                 lambda side, d: d.group_by_window(
                     side.called(lambda *e: side.cast(term.on(side, flattened(e)) % by, "int64")),
                     side.called(window), size), is_callback=True)
+
+
+def draw_end(p):
+    """What ends some of the pipelines: reduce, which gives an element in the place of a dataset."""
+    leaves = p.leaves
+    if p.is_infinite or p.is_shuffled or leaves is None or p.random.random() < 0.7:
+        return None
+    drawn = draw_term(p.random, leaves, 2, lambda l: l.is_scalar and l.is_integer)
+    if drawn is None:
+        return None
+    term, native = drawn[0], p.native_for()
+    initial = (np.int64(0), {"x": np.int64(p.random.randint(-3, 3))})
+
+    def reduced(side, state, element):
+        count, rest = state
+        x = side.cast(term.on(side, flattened(element)), "int64")
+        return count + 1, {"x": rest["x"] * 3 + x}
+    return Step(f"reduce({initial}, count, {term!r}, native={native})",
+                lambda side, d: d.reduce(initial, side.called(
+                    lambda state, element: reduced(side, state, element)), **side.option(native)))
 
 
 ANY = {draw_take: 3, draw_skip: 2, draw_shard: 2, draw_repeat: 2, draw_batch: 5, draw_enumerate: 1,
