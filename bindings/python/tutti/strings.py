@@ -79,17 +79,20 @@ def _case(what: str, input: Any, encoding: str) -> Any:
 
 
 def lower(input: Any, encoding: str = "", name: Optional[str] = None) -> Any:
-    """With the letters A to Z as a to z; all other bytes stay. encoding: "" alone (ValueError)."""
+    """The texts of input with A to Z as a to z; all other bytes stay. encoding: "" alone
+    (ValueError). name: as in length."""
     return _case("lower", input, encoding)
 
 
 def upper(input: Any, encoding: str = "", name: Optional[str] = None) -> Any:
-    """With the letters a to z as A to Z; all other bytes stay. encoding: "" alone (ValueError)."""
+    """The texts of input with a to z as A to Z; all other bytes stay. encoding: "" alone
+    (ValueError). name: as in length."""
     return _case("upper", input, encoding)
 
 
 def strip(input: Any, name: Optional[str] = None) -> Any:
-    """Without the blanks of ASCII (space, \\t, \\n, \\v, \\f, \\r) at both ends."""
+    """The texts of input without the blanks of ASCII (space, \\t, \\n, \\v, \\f, \\r) at both ends.
+    name: as in length."""
     return _applied("string_strip", [input])
 
 
@@ -129,8 +132,8 @@ def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
 
 def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "",
                 name: Optional[str] = None) -> Any:
-    """The texts along `axis`, one or several, None: all, put together in row-major order, with
-    `separator` between them. keepdims: the axes stay with size 1. Else as in length."""
+    """The texts of inputs along `axis`, one or several, None: all, put together in row-major order,
+    with `separator` between them. keepdims: the axes stay with size 1. name: as in length."""
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
     return _applied("reduce_join", [inputs], axes, keep_dims=keepdims, text=separator)
 
