@@ -84,7 +84,7 @@ def stateless_normal(shape: Union[int, Sequence[int]], seed: Any, mean: Any = 0.
     floating one; InvalidArgumentError for others. name, alg: as in stateless_uniform. Threads: any.
 
     >>> tutti.random.stateless_normal((2,), seed=(1, 2), dtype=np.float64).round(6).tolist()
-    [-0.142274, 0.740607]
+    [-0.142312, 0.740607]
     """
     _check_alg(alg)
     numbers = _applied("stateless_random_normal", [_seed(seed)], _dims(shape), dtype)

@@ -97,9 +97,9 @@ def strip(input: Any, name: Optional[str] = None) -> Any:
 
 
 def substr(input: Any, pos: Any, len: Any, name: Optional[str] = None, unit: str = "BYTE") -> Any:
-    """`len` bytes of each text from `pos` on, counted from the end where it is negative; a negative
-    len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position outside of
-    its text is an InvalidArgumentError.
+    """`len` bytes of each text of input from `pos` on, counted from the end where it is negative; a
+    negative len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position outside of
+    its text is an InvalidArgumentError. name: as in length.
 
     >>> tutti.strings.substr(["hello", "world"], -3, 2).tolist()
     [b'll', b'rl']
@@ -113,7 +113,7 @@ def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
     "": between runs of blanks, without empty parts.
 
     input: a text, which gives a vector, or a vector of texts, which gives a RaggedTensor. For a
-    fixed number of parts there is Expr.split. Else as in length.
+    fixed number of parts there is Expr.split. name: as in length.
 
     >>> tutti.strings.split(["a b", "c"]).to_list()
     [[b'a', b'b'], [b'c']]
@@ -139,8 +139,8 @@ def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator
 
 
 def to_number(input: Any, out_type: Any = np.float32, name: Optional[str] = None) -> Any:
-    """The numbers of `out_type` that texts are, of the same shape. A text that is none, or one that
-    the dtype does not hold, is an InvalidArgumentError. Else as in length."""
+    """The numbers of `out_type` that the texts of input are, of the same shape. A text that is
+    none, or one that the dtype does not hold, is an InvalidArgumentError. name: as in length."""
     return _applied("to_number", [input], dtype=out_type)
 
 
