@@ -98,8 +98,8 @@ def strip(input: Any, name: Optional[str] = None) -> Any:
 
 def substr(input: Any, pos: Any, len: Any, name: Optional[str] = None, unit: str = "BYTE") -> Any:
     """`len` bytes of each text of input from `pos` on, counted from the end where it is negative; a
-    negative len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position outside of
-    its text is an InvalidArgumentError. name: as in length.
+    negative len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position
+    outside of its text is an InvalidArgumentError. name: as in length.
 
     >>> tutti.strings.substr(["hello", "world"], -3, 2).tolist()
     [b'll', b'rl']
