@@ -39,14 +39,14 @@ func TestExpressionsOfTexts(t *testing.T) {
 		fn   func(x Expr) Expr
 		want []string
 	}{
-		{func(x Expr) Expr { return x.Strip().Lower() }, []string{"b'ab,c'", "b'd,e'"}},
+		{func(x Expr) Expr { return x.Strip().Lower() }, []string{"\"ab,c\"", "\"d,e\""}},
 		{func(x Expr) Expr { return x.Upper().StringLength() }, []string{"6", "3"}},
-		{func(x Expr) Expr { return x.Substr(-2, -1) }, []string{"b'c '", "b',e'"}},
-		{func(x Expr) Expr { return x.Split(",") }, []string{"[b' Ab' b'c ']", "[b'D' b'e']"}},
+		{func(x Expr) Expr { return x.Substr(-2, -1) }, []string{"\"c \"", "\",e\""}},
+		{func(x Expr) Expr { return x.Split(",") }, []string{"[\" Ab\" \"c \"]", "[\"D\" \"e\"]"}},
 		{func(x Expr) Expr { return x.SplitInto(",", 2).ReduceJoin("+", 0) },
-			[]string{"b' Ab+c '", "b'D+e'"}},
+			[]string{"\" Ab+c \"", "\"D+e\""}},
 		{func(x Expr) Expr { return x.StringLength().AsString().ToNumber(Int64) }, []string{"6", "3"}},
-		{func(x Expr) Expr { return x.Join("-", "z") }, []string{"b' Ab,c -z'", "b'D,e-z'"}},
+		{func(x Expr) Expr { return x.Join("-", "z") }, []string{"\" Ab,c -z\"", "\"D,e-z\""}},
 	} {
 		if got := printedOf(t, source.MapExpr(each.fn)); !reflect.DeepEqual(got, each.want) {
 			t.Error(got, each.want)
@@ -58,7 +58,7 @@ func TestExpressionsOfTexts(t *testing.T) {
 		t.Error(spec, err)
 	}
 	failed := printedOf(t, source.MapExpr(func(x Expr) Expr { return x.Substr(4, 1) }))
-	if len(failed) != 2 || failed[0] != "b'c'" || !strings.Contains(failed[1], "no position 4") {
+	if len(failed) != 2 || failed[0] != "\"c\"" || !strings.Contains(failed[1], "no position 4") {
 		t.Error(failed)
 	}
 }

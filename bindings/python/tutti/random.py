@@ -78,11 +78,13 @@ def stateless_uniform(shape: Union[int, Sequence[int]], seed: Any, minval: Any =
 def stateless_normal(shape: Union[int, Sequence[int]], seed: Any, mean: Any = 0.0,
                      stddev: Any = 1.0, dtype: Any = np.float32, name: Optional[str] = None,
                      alg: str = "philox") -> Any:
-    """Numbers of a normal distribution of that mean and standard deviation, of a floating dtype.
-    Else as in stateless_uniform.
+    """Numbers of a normal distribution.
 
-    >>> tutti.random.stateless_normal((2,), seed=(1, 2)).round(3).tolist()
-    [0.5440000295639038, 0.20699999928474426]
+    shape: their sizes. seed: as in stateless_uniform. mean, stddev: of the distribution. dtype: a
+    floating one; InvalidArgumentError for others. name, alg: as in stateless_uniform. Threads: any.
+
+    >>> tutti.random.stateless_normal((2,), seed=(1, 2), dtype=np.float64).round(6).tolist()
+    [-0.142312, 0.740607]
     """
     _check_alg(alg)
     numbers = _applied("stateless_random_normal", [_seed(seed)], _dims(shape), dtype)

@@ -79,24 +79,27 @@ def _case(what: str, input: Any, encoding: str) -> Any:
 
 
 def lower(input: Any, encoding: str = "", name: Optional[str] = None) -> Any:
-    """With the letters A to Z as a to z; all other bytes stay. encoding: "" alone (ValueError)."""
+    """The texts of input with A to Z as a to z; all other bytes stay. encoding: "" alone
+    (ValueError). name: as in length."""
     return _case("lower", input, encoding)
 
 
 def upper(input: Any, encoding: str = "", name: Optional[str] = None) -> Any:
-    """With the letters a to z as A to Z; all other bytes stay. encoding: "" alone (ValueError)."""
+    """The texts of input with a to z as A to Z; all other bytes stay. encoding: "" alone
+    (ValueError). name: as in length."""
     return _case("upper", input, encoding)
 
 
 def strip(input: Any, name: Optional[str] = None) -> Any:
-    """Without the blanks of ASCII (space, \\t, \\n, \\v, \\f, \\r) at both ends."""
+    """The texts of input without the blanks of ASCII (space, \\t, \\n, \\v, \\f, \\r) at both ends.
+    name: as in length."""
     return _applied("string_strip", [input])
 
 
 def substr(input: Any, pos: Any, len: Any, name: Optional[str] = None, unit: str = "BYTE") -> Any:
-    """`len` bytes of each text from `pos` on, counted from the end where it is negative; a negative
-    len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position outside of
-    its text is an InvalidArgumentError.
+    """`len` bytes of each text of input from `pos` on, counted from the end where it is negative; a
+    negative len: to the end. unit "UTF8_CHAR": characters of UTF-8. Shapes broadcast. A position
+    outside of its text is an InvalidArgumentError. name: as in length.
 
     >>> tutti.strings.substr(["hello", "world"], -3, 2).tolist()
     [b'll', b'rl']
@@ -110,7 +113,7 @@ def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
     "": between runs of blanks, without empty parts.
 
     input: a text, which gives a vector, or a vector of texts, which gives a RaggedTensor. For a
-    fixed number of parts there is Expr.split. Else as in length.
+    fixed number of parts there is Expr.split. name: as in length.
 
     >>> tutti.strings.split(["a b", "c"]).to_list()
     [[b'a', b'b'], [b'c']]
@@ -129,15 +132,15 @@ def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
 
 def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "",
                 name: Optional[str] = None) -> Any:
-    """The texts along `axis`, one or several, None: all, put together in row-major order, with
-    `separator` between them. keepdims: the axes stay with size 1. Else as in length."""
+    """The texts of inputs along `axis`, one or several, None: all, put together in row-major order,
+    with `separator` between them. keepdims: the axes stay with size 1. name: as in length."""
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
     return _applied("reduce_join", [inputs], axes, keep_dims=keepdims, text=separator)
 
 
 def to_number(input: Any, out_type: Any = np.float32, name: Optional[str] = None) -> Any:
-    """The numbers of `out_type` that texts are, of the same shape. A text that is none, or one that
-    the dtype does not hold, is an InvalidArgumentError. Else as in length."""
+    """The numbers of `out_type` that the texts of input are, of the same shape. A text that is
+    none, or one that the dtype does not hold, is an InvalidArgumentError. name: as in length."""
     return _applied("to_number", [input], dtype=out_type)
 
 

@@ -1,6 +1,6 @@
-// The loops of complex numbers, which are pairs of floats. Products, quotients and squares are
-// rounded as NumPy rounds them: quotients by Smith's method ("Algorithm 116: Complex division",
-// 1962). Roots and powers are those of the C++ library.
+// The loops of complex numbers, which are pairs of floats. A product is that of the four parts,
+// each rounded; a quotient goes by Smith's method ("Algorithm 116: Complex division", 1962), as
+// in NumPy. Roots and powers are those of the C++ library.
 #include <cmath>
 #include <complex>
 #include <cstdint>

@@ -242,7 +242,8 @@ class GoldenPipelines : public DatasetTest {
     const int64_t seed = apply("stack", {x, number(7)});
     const int64_t drawn = apply("stateless_random_integers", {seed, number(0), number(9)}, {2});
     const int64_t uniform = apply("stateless_random_uniform", {seed}, {2}, DType::kFloat64);
-    const int64_t words = trace->Constant(Texts({"Ab,c d"}, Shape({1}))->AsTensor(), false).value();
+    const int64_t words =
+        trace->Constant(Texts({"Ab,c d"}, Shape({1}))->leaf(0).tensor_ref(), false).value();
     const int64_t parts = apply("string_split", {words}, {-1, 2}, DType::kInvalid, ",");
     const int64_t text = apply("reduce_join", {apply("string_upper", {parts})}, {}, DType::kInvalid,
                                "+");

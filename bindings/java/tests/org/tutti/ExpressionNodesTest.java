@@ -31,13 +31,13 @@ class ExpressionNodesTest {
   @Test
   void texts() {
     final Dataset source = Dataset.fromTensorSlices(List.of(" Ab,c ", "D,e"));
-    gives(source, List.of("b'ab,c'", "b'd,e'"), x -> x.strip().lower());
+    gives(source, List.of("\"ab,c\"", "\"d,e\""), x -> x.strip().lower());
     gives(source, List.of("6", "3"), x -> x.upper().stringLength());
-    gives(source, List.of("b'c '", "b',e'"), x -> x.substr(-2, -1));
-    gives(source, List.of("[b' Ab' b'c ']", "[b'D' b'e']"), x -> x.split(","));
-    gives(source, List.of("b' Ab+c '", "b'D+e'"), x -> x.split(",", 2).reduceJoin("+", 0));
+    gives(source, List.of("\"c \"", "\",e\""), x -> x.substr(-2, -1));
+    gives(source, List.of("[\" Ab\" \"c \"]", "[\"D\" \"e\"]"), x -> x.split(","));
+    gives(source, List.of("\" Ab+c \"", "\"D+e\""), x -> x.split(",", 2).reduceJoin("+", 0));
     gives(source, List.of("6", "3"), x -> x.stringLength().asString().toNumber(DType.INT64));
-    gives(source, List.of("b' Ab,c - Ab,c '", "b'D,e-D,e'"), x -> x.join("-", x));
+    gives(source, List.of("\" Ab,c - Ab,c \"", "\"D,e-D,e\""), x -> x.join("-", x));
     final Dataset rows = source.batch(2).mapExpr(x -> x.splitRows(","));
     assertTrue(rows.elementSpec().toString().contains("ragged"), rows.elementSpec().toString());
     assertEquals(1, printed(rows).size());
