@@ -202,11 +202,11 @@ class CollectivesTest(unittest.TestCase):
     def test_an_nccl_that_is_too_old_says_which_would_do(self):
         told = subprocess.run(
             [sys.executable, "-c",
-             "import tutti; print(tutti.Runtime().describe_plugins()[0]['nccl_reason'])"],
+             "import tutti; print(tutti.config.describe_plugins()[0]['nccl_reason'])"],
             capture_output=True, text=True, check=True, timeout=100,
             env={**os.environ, "TUTTI_NCCL_LIBRARY": OLD_NCCL}).stdout
-        self.assertRegex(told, r"NCCL 2\.17\.3 \(.*, from TUTTI_NCCL_LIBRARY\) is too old; 2\.18 or "
-                               "newer is needed: install one")
+        self.assertRegex(told, r"NCCL 2\.17\.3 \(.*, from TUTTI_NCCL_LIBRARY\) is too old; 2\.18 "
+                               "or newer is needed: install one")
 
     def test_a_closed_one_refuses(self):
         rank = self.ranks[0]

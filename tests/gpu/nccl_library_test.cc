@@ -210,24 +210,26 @@ TEST_F(Nccl, TheSocketOfAnIdGoesToNoChildProcess) {
 
 TEST_F(Nccl, MemoryOfItsOwnIsRegisteredAndGivenBackInPairs) {
   Make(2);
-  const auto registered = FunctionOfNccl<fake::CountRegistered>(fake::kCountRegistered);
-  GpuCommunicator& comm = *ranks_[0]->communicator;
-  auto made = GpuRegisteredMemory::Create(comm, 4096);
-  GPU_OK(made);
-  EXPECT_EQ(registered(), 1);
-  EXPECT_GE(plugin_->account(0).used_bytes(), 4096u);
-  made.value().reset();
-  EXPECT_EQ(registered(), 0);
-  // With an aborted communicator the registration goes; the memory is given back all the same.
-  made = GpuRegisteredMemory::Create(comm, 4096);
-  GPU_OK(made);
-  const std::vector<Ref<GpuCommunicator>> all = {ranks_[0]->communicator,
-                                                 ranks_[1]->communicator};
-  GPU_OK(GpuCommunicator::Abort(all));
-  EXPECT_EQ(registered(), 0);
-  made.value().reset();
-  EXPECT_THAT(GpuRegisteredMemory::Create(comm, 4096).status().ToString(),
-              HasSubstr("the communicator was aborted"));
+  {
+    const auto registered = FunctionOfNccl<fake::CountRegistered>(fake::kCountRegistered);
+    GpuCommunicator& comm = *ranks_[0]->communicator;
+    auto made = GpuRegisteredMemory::Create(comm, 4096);
+    GPU_OK(made);
+    EXPECT_EQ(registered(), 1);
+    EXPECT_GE(plugin_->account(0).used_bytes(), 4096u);
+    made.value().reset();
+    EXPECT_EQ(registered(), 0);
+    // With an aborted communicator the registration goes; the memory is given back all the same.
+    made = GpuRegisteredMemory::Create(comm, 4096);
+    GPU_OK(made);
+    const std::vector<Ref<GpuCommunicator>> all = {ranks_[0]->communicator,
+                                                   ranks_[1]->communicator};
+    GPU_OK(GpuCommunicator::Abort(all));
+    EXPECT_EQ(registered(), 0);
+    made.value().reset();
+    EXPECT_THAT(GpuRegisteredMemory::Create(comm, 4096).status().ToString(),
+                HasSubstr("the communicator was aborted"));
+  }
   Use(TUTTI_GPU_NCCL_2_18);
   Make(1);
   EXPECT_EQ(GpuRegisteredMemory::Create(*ranks_[0]->communicator, 64).status().code(),

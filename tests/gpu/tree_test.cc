@@ -1,7 +1,8 @@
 // Links between GPUs, and all_reduces along a tree of them.
-#include <map>
+#include <chrono>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,13 +64,25 @@ class GpuTrees : public Gpu {
     Machine(4, {});
   }
   void TearDown() override {
-    memories_.clear();
+    if (IsReal()) return;
+    GiveBack();
     Gpu::TearDown();
+  }
+  void GiveBack() {
+    if (memories_.empty()) return;
+    memories_.clear();
+    Close();
+    // Memory goes back in the order of streams that nobody holds any more.
+    const auto until = std::chrono::steady_clock::now() + kLong;
+    while (FakeFunction<fake::CountThings>(fake::kCountThings)() != 0 &&
+           std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+    }
   }
 
   // `apart`: pairs of devices that have no link.
   void Machine(int devices, const std::set<std::pair<int, int>>& apart) {
-    memories_.clear();
+    GiveBack();
     fake::Machine machine;
     machine.devices = devices;
     machine.memory_bytes = 4 << 20;
