@@ -20,7 +20,7 @@ cache) or copied, milliseconds for what waits, bytes for what memory an element 
     examples         TFRecord of ten integers each, parse_example, batch(128); _128: the peer
                      batches first
     text_20 ...      lines of 20, 80 and 1000 bytes, batch(1000)
-    gzip             lines of numbers in a GZIP file, batch(1000)
+    gzip             TFRecord of 4 KiB of numbers as text, in a GZIP file, batch(64)
     callback         range, map(a function of Python), batch(128); _slab: it gets many rows at once
     memory           range, shuffle(all): what the process takes beyond the eight bytes of each
     slow_files       a parallel interleave, 8 at once, over functions of 5 ms that give 4 elements;

@@ -247,6 +247,9 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
 }
 
 Status Iterator::PullAhead(const CallOptions& call) {
+  // Where memory is limited it is one at a time: then what does not fit is the element's that says
+  // so, and not that of others with it.
+  if (environment().memory().limit_bytes() != 0) next_pull_ = pulls_ = 1;
   const bool learns = runs_ahead_ && ++pulls_ >= kPullsAlone;
   const Clock& clock = environment().clock();
   const int64_t then = learns ? clock.NowNs() : 0;

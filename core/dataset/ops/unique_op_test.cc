@@ -127,6 +127,8 @@ TEST_F(Unique, IsRestoredWithWhatItHasSeen) {
 TEST_F(Unique, ChargesItsKeysAndLosesNothingWhenTheyDoNotFit) {
   const uint64_t before = environment_->memory().used_bytes();
   {
+    // One element at a time.
+    environment_->memory().set_limit_bytes(uint64_t{1} << 40);
     const Ref<Iterator> iterator = Iterate(Ok(Range(1000)->Unique()));
     Take(*iterator, 900);
     const uint64_t used = environment_->memory().used_bytes();
