@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What AUTOTUNE reaches of the best setting by hand: a map of 2 ms over reads of 4 ms.
 
-    autotune.py --tutti FOLDER [--peer PYTHON] [--quick]
+    autotune.py --tutti FOLDER [--peer PYTHON] [--tf PYTHON] [--quick]
 
-FOLDER holds the package tutti. PYTHON is an interpreter that can import PyTorch, whose DataLoader
-then runs the same work with the best of several numbers of worker processes. The table has
-elements per second; with AUTOTUNE a second time without the first second, in which it finds out.
-Reads and maps wait (sleep), as those of files and networks do.
+FOLDER holds the package tutti. PYTHON of --peer is an interpreter that can import PyTorch, whose
+DataLoader then runs the same work with the best of several numbers of worker processes; that of
+--tf can import TensorFlow, whose tf.data then runs it with its AUTOTUNE, and with the best fixed
+number of calls. The table has elements per second; with AUTOTUNE a second time without the first
+second, in which it finds out. Reads and maps wait (sleep), as those of files and networks do.
 """
 
 import argparse
@@ -52,6 +53,32 @@ def rates(dataset):
     return count / (end - start), later / (end - later_start) if later_start and later else 0
 
 
+def measure_tf(rows):
+    """tf.data's AUTOTUNE, all of it and behind the first second, then its best fixed number."""
+    import tensorflow as tf  # pylint: disable=import-outside-toplevel
+
+    def waits(seconds):
+        def call(element):
+            time.sleep(seconds)
+            return element
+        return lambda element: tf.ensure_shape(tf.numpy_function(call, [element], tf.int64), ())
+
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 64  # calls that wait need no core
+
+    def dataset(calls, rows):
+        return (tf.data.Dataset.range(FILES)
+                .interleave(lambda _: tf.data.Dataset.range(rows).map(waits(READ_S)),
+                            cycle_length=16, num_parallel_calls=calls)
+                .map(waits(MAP_S), num_parallel_calls=calls)
+                .prefetch(tf.data.AUTOTUNE).with_options(options))
+
+    rates(dataset(1, 1))  # what is made once is made
+    rate, later = rates(dataset(tf.data.AUTOTUNE, rows))
+    best = max((rates(dataset(calls, min(rows, 20 * calls)))[0], calls) for calls in CALLS)
+    print(f"{rate:.0f} {later:.0f} {best[0]:.0f} {best[1]}")
+
+
 def measure_loader(rows):
     """DataLoader's best, over numbers of workers."""
     import torch  # pylint: disable=import-outside-toplevel
@@ -77,11 +104,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tutti", required=True)
     parser.add_argument("--peer")
+    parser.add_argument("--tf")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--loader", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--tensorflow", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.loader:
         measure_loader(options.loader)
+        return
+    if options.tensorflow:
+        measure_tf(options.tensorflow)
         return
     sys.path.insert(0, options.tutti)
     from tutti import data  # pylint: disable=import-outside-toplevel
@@ -97,11 +129,20 @@ def main():
     print(f"AUTOTUNE               {rate:7.0f} elements/s, {100 * rate / best:.0f} % of the best; "
           f"behind the first second {later:.0f}, {100 * later / best:.0f} %")
     print(dataset.explain())
-    if options.peer:
-        environment = {**os.environ, "PYTHONPATH": ""}
-        said = subprocess.run([options.peer, os.path.abspath(__file__), "--tutti", "none",
-                               "--loader", "20"], env=environment, check=True, text=True,
+    environment = {**os.environ, "PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+    def peer(interpreter, *words):
+        return subprocess.run([interpreter, os.path.abspath(__file__), "--tutti", "none", *words],
+                              env=environment, check=True, text=True,
                               capture_output=True).stdout.split()
+
+    if options.tf:
+        said = peer(options.tf, "--tensorflow", str(rows))
+        print(f"tf.data AUTOTUNE       {said[0]:>7} elements/s, "
+              f"{100 * int(said[0]) / int(said[2]):.0f} % of its best ({said[2]}, with {said[3]} "
+              f"calls); behind the first second {said[1]}")
+    if options.peer:
+        said = peer(options.peer, "--loader", "20")
         print(f"DataLoader             {said[0]:>7} elements/s, its best, with {said[1]} workers")
 
 

@@ -53,7 +53,8 @@ var iteratorFunctions = cursorFunctions{native.Iterator_next, native.Iterator_ne
 var distributedFunctions = cursorFunctions{native.Distributed_iterator_next,
 	native.Distributed_iterator_next_optional, native.Distributed_iterator_element_spec,
 	native.Distributed_iterator_save, native.Distributed_iterator_restore,
-	native.Distributed_iterator_explain, native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator,
+	native.Distributed_iterator_explain,
+	native.Distributed_iterator_close, native.Checkpoint_add_distributed_iterator,
 	native.Distributed_iterator_save_joint}
 
 // Iterator starts at the first element. ctx is that of every Next, too.

@@ -33,8 +33,9 @@ func (r *Runtime) ChooseFromDatasets(datasets []*Dataset, choices *Dataset,
 
 // SampleFromDatasets gives the next element of a dataset that is drawn at random, again and again,
 // until all have ended, or, with WithStopOnEmptyDataset, one that is drawn has. WithWeights says
-// how likely each is, WithWeightVectors how likely for each draw, WithSeed makes the order repeatable, and WithReshuffle(false) has all
-// iterations in one order. Elements must be compatible.
+// how likely each is, WithWeightVectors how likely for each draw, WithSeed makes the order
+// repeatable, and WithReshuffle(false) has all iterations in one order. Elements must be
+// compatible.
 func SampleFromDatasets(datasets []*Dataset, options ...Option) *Dataset {
 	return defaultRuntime.SampleFromDatasets(datasets, options...)
 }
