@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -83,14 +84,29 @@ TEST(ResolverTest, ServicesAreAskedAtEachQuestion) {
                TUTTI_INVALID_ARGUMENT, "instance_group is empty");
 }
 
-// A program's answers by question; counts how often it is destroyed.
+// A program's answers by question; counts how often it is destroyed. The library may destroy it on
+// another thread, after the resolver is released: it stays until that has been done.
 struct Script {
   std::map<std::string, std::string> answers;
   std::vector<std::string> asked;
+  int given = 0;
+  std::mutex mutex;  // guards what follows
   int destroyed = 0;
+  std::condition_variable changed;
+
+  ~Script() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return destroyed == given; });
+  }
 
   tutti_callback callback() {
-    return {&Answer, this, [](void *script) { ++static_cast<Script *>(script)->destroyed; }};
+    ++given;
+    return {&Answer, this, [](void *object) {
+              auto *script = static_cast<Script *>(object);
+              const std::lock_guard lock(script->mutex);
+              ++script->destroyed;
+              script->changed.notify_all();
+            }};
   }
 
   static tutti_status *Answer(tutti_context *, const tutti_value *in, tutti_value **out,
