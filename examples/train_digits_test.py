@@ -133,6 +133,19 @@ def worker_one(mark):
     raise AssertionError("worker 1 is not there")
 
 
+def gpus_learn_like_cpus():
+    """With TUTTI_CUDA_DRIVER, a driver of two GPUs."""
+    few = ["--epochs", "1", "--batch", "128"]
+    on_cpus, on_gpus = run("--replicas", "2", *few), run("--devices", "GPU:0,GPU:1", *few)
+    print(on_gpus.stdout, on_gpus.stderr)
+    assert "replicas on GPU:0, GPU:1\n" in on_gpus.stdout
+    assert len(losses(on_gpus.stdout)) == 1 and len(hashes(on_gpus.stdout)) == 2
+    assert losses(on_gpus.stdout) == losses(on_cpus.stdout), on_cpus.stdout
+    assert hashes(on_gpus.stdout) == hashes(on_cpus.stdout), on_cpus.stdout
+    refused = run("--devices", "GPU:0,GPU:9", *few)
+    assert refused.returncode == 1 and "no GPU:9" in refused.stderr, refused.stderr
+
+
 def a_tail_with_empty_replicas_stays_finite():
     # 1,438 examples in batches of 479 leave one over: three of four replicas get no row.
     # A step of one row throws the weights far, and how far depends on the row: the seed is one

@@ -140,10 +140,22 @@ tutti_status *digits_open(tutti_strategy *strategy, const char *folder, digits_p
   return status;
 }
 
-tutti_status *digits_check(const tutti_value *batch, const tutti_tensor **out_images,
-                           const tutti_tensor **out_labels) {
-  tutti_status *status = tutti_value_find_tensor(batch, "image", out_images);
-  if (!status) status = tutti_value_find_tensor(batch, "label", out_labels);
+tutti_status *digits_on_host(const tutti_tensor *tensor, tutti_tensor **out_tensor) {
+  if (tutti_tensor_get_cuda_device(tensor) >= 0) {
+    return tutti_tensor_copy_to(NULL, tensor, "CPU:0", NULL, NULL, out_tensor);
+  }
+  tutti_tensor_retain(tensor);
+  *out_tensor = (tutti_tensor *)tensor;
+  return NULL;
+}
+
+tutti_status *digits_check(const tutti_value *batch, tutti_tensor **out_images,
+                           tutti_tensor **out_labels) {
+  const tutti_tensor *images = NULL, *found = NULL;
+  tutti_status *status = tutti_value_find_tensor(batch, "image", &images);
+  if (!status) status = tutti_value_find_tensor(batch, "label", &found);
+  if (!status) status = digits_on_host(images, out_images);
+  if (!status) status = digits_on_host(found, out_labels);
   if (status) return status;
   const int64_t *labels = tutti_tensor_get_data(*out_labels);
   for (int64_t i = 0; i < tutti_tensor_get_element_count(*out_labels); ++i) {

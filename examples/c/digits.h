@@ -14,8 +14,13 @@ typedef enum digits_part { DIGITS_TRAINING, DIGITS_HELD_OUT } digits_part;
 tutti_status *digits_open(tutti_strategy *strategy, const char *folder, digits_part part,
                           int64_t batch, int64_t seed, tutti_distributed_dataset **out_digits);
 
-/* The two tensors of a replica's batch, borrowed. INVALID_ARGUMENT when a label is no digit. */
-tutti_status *digits_check(const tutti_value *batch, const tutti_tensor **out_images,
-                           const tutti_tensor **out_labels);
+/* The tensor itself where it lies in host memory, a copy of what lies on a GPU: for plain C to
+ * read. To be released. */
+tutti_status *digits_on_host(const tutti_tensor *tensor, tutti_tensor **out_tensor);
+
+/* The two tensors of a replica's batch, on the host, to be released also after an error.
+ * INVALID_ARGUMENT when a label is no digit. */
+tutti_status *digits_check(const tutti_value *batch, tutti_tensor **out_images,
+                           tutti_tensor **out_labels);
 
 #endif /* EXAMPLES_C_DIGITS_H_ */

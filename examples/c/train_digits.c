@@ -1,6 +1,6 @@
 /* Trains a two-layer perceptron on handwritten digits, on the replicas of one or several workers.
  *
- *   train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] [--data DIR]
+ *   train_digits [--replicas N | --devices NAMES] [--epochs E] [--batch B] [--seed S] [--data DIR]
  *                [--checkpoints DIR] [--save-every STEPS]
  *   tutti run --workers 2 --replicas 2 -- train_digits ...
  *
@@ -8,6 +8,9 @@
  * whole batch; all_reduce adds the gradients, so that every replica takes the same step. At the end
  * the accuracy on the held-out fifth is printed, and the SHA-256 of each replica's weights: the
  * program fails when the accuracy is under 95 % or two replicas' weights differ in a bit.
+ *
+ * With --devices GPU:0,GPU:1 weights and velocities lie on GPUs, and gradients are added up there;
+ * this program computes on copies in the host's memory.
  *
  * With --checkpoints, weights and place in the data are saved every few steps, and a program that
  * is started again goes on from there, to the same losses. */
@@ -30,7 +33,8 @@ static const double kMomentum = 0.9;
 static const double kLowestAccuracy = 95.0;
 
 typedef struct arguments {
-  int64_t replicas; /* of this worker; 0: as TUTTI_REPLICAS says */
+  int64_t replicas;    /* of this worker; 0: as TUTTI_REPLICAS says */
+  const char *devices; /* of this worker's replicas, "GPU:0,GPU:1"; NULL: CPUs */
   int64_t epochs, batch, seed, save_every;
   const char *data;        /* NULL: looked for in the tree */
   const char *checkpoints; /* NULL: none */
@@ -62,16 +66,23 @@ static void check(tutti_status *status, const char *what) {
  */
 static tutti_status *score_batch(tutti_context *replica, const tutti_value *batch,
                                  const model *model, double *gradient, tutti_value **out) {
-  const tutti_tensor *images = NULL, *labels = NULL, *weights = NULL;
+  const tutti_tensor *live = NULL;
+  tutti_tensor *images = NULL, *labels = NULL, *weights = NULL;
+  perceptron_score score = {0.0, 0};
+  int64_t rows = 0;
   tutti_status *status = digits_check(batch, &images, &labels);
-  if (!status) status = tutti_variable_get_data(model->weights, replica, &weights);
+  if (!status) status = tutti_variable_get_data(model->weights, replica, &live);
+  if (!status) status = digits_on_host(live, &weights);
+  if (!status) {
+    rows = tutti_tensor_get_element_count(labels);
+    const double scale = 1.0 / (double)tutti_context_get_global_rows(replica);
+    score = perceptron_run(tutti_tensor_get_data(weights), rows, tutti_tensor_get_data(images),
+                           tutti_tensor_get_data(labels), scale, gradient);
+  }
+  tutti_tensor_release(weights);
+  tutti_tensor_release(labels);
+  tutti_tensor_release(images);
   if (status) return status;
-
-  const int64_t rows = tutti_tensor_get_element_count(labels);
-  const double scale = 1.0 / (double)tutti_context_get_global_rows(replica);
-  const perceptron_score score =
-      perceptron_run(tutti_tensor_get_data(weights), rows, tutti_tensor_get_data(images),
-                     tutti_tensor_get_data(labels), scale, gradient);
 
   const char *keys[] = {"loss", "correct", "rows"};
   tutti_value *parts[3] = {NULL, NULL, NULL};
@@ -92,14 +103,16 @@ static tutti_status *evaluate_step(tutti_context *replica, const tutti_value *ba
 static tutti_status *descend(tutti_context *replica, const model *model,
                              const tutti_tensor *gradient) {
   const int64_t dims[] = {PERCEPTRON_PARAMETERS};
-  const tutti_tensor *velocity = NULL;
-  tutti_tensor *update = NULL;
+  const tutti_tensor *live = NULL;
+  tutti_tensor *velocity = NULL, *total = NULL, *update = NULL;
   void *data = NULL;
-  tutti_status *status = tutti_variable_get_data(model->velocity, replica, &velocity);
+  tutti_status *status = tutti_variable_get_data(model->velocity, replica, &live);
+  if (!status) status = digits_on_host(live, &velocity);
+  if (!status) status = digits_on_host(gradient, &total);
   if (!status) status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT64, 1, dims, NULL, &update);
   if (!status) status = tutti_tensor_get_mutable_data(update, &data);
   if (!status) {
-    const double *old = tutti_tensor_get_data(velocity), *sum = tutti_tensor_get_data(gradient);
+    const double *old = tutti_tensor_get_data(velocity), *sum = tutti_tensor_get_data(total);
     double *fresh = data;
     for (int i = 0; i < PERCEPTRON_PARAMETERS; ++i) {
       fresh[i] = kMomentum * old[i] + kLearningRate * sum[i];
@@ -108,7 +121,21 @@ static tutti_status *descend(tutti_context *replica, const model *model,
   }
   if (!status) status = tutti_variable_assign_sub(model->weights, replica, update, NULL);
   tutti_tensor_release(update);
+  tutti_tensor_release(total);
+  tutti_tensor_release(velocity);
   return status;
+}
+
+/* Puts a copy of the gradient on the replica's GPU, where it has one, in its place. */
+static tutti_status *move_to_gpu(const tutti_context *replica, tutti_tensor **gradient) {
+  const char *device = tutti_context_get_device(replica);
+  if (strncmp(device, "GPU", 3) != 0) return NULL;
+  tutti_tensor *there = NULL;
+  tutti_status *status = tutti_tensor_copy_to(NULL, *gradient, device, NULL, NULL, &there);
+  if (status) return status;
+  tutti_tensor_release(*gradient);
+  *gradient = there;
+  return NULL;
 }
 
 static tutti_status *train_step(tutti_context *replica, const tutti_value *batch, tutti_value **out,
@@ -121,6 +148,7 @@ static tutti_status *train_step(tutti_context *replica, const tutti_value *batch
   tutti_status *status = tutti_tensor_create(NULL, TUTTI_DTYPE_FLOAT64, 1, dims, NULL, &gradient);
   if (!status) status = tutti_tensor_get_mutable_data(gradient, &data);
   if (!status) status = score_batch(replica, batch, model, data, out);
+  if (!status) status = move_to_gpu(replica, &gradient);
   if (!status) status = tutti_value_create_tensor(gradient, &mine);
   if (!status) status = tutti_context_all_reduce(replica, TUTTI_REDUCE_SUM, mine, NULL, &sum);
   if (!status) status = descend(replica, model, tutti_value_get_leaf_tensor(sum, 0));
@@ -253,23 +281,35 @@ static tutti_variable *create_row(tutti_strategy *strategy, const char *name, co
   return variable;
 }
 
-static model create_model(const arguments *arguments) {
-  model model = {NULL, NULL, NULL};
-  const size_t replicas = (size_t)arguments->replicas;
+static tutti_strategy *create_strategy(const arguments *arguments) {
+  size_t replicas = (size_t)arguments->replicas;
+  if (arguments->devices) {
+    replicas = 1;
+    for (const char *at = arguments->devices; *at; ++at) replicas += *at == ',';
+  }
   char(*names)[16] = calloc(replicas + 1, sizeof(*names));
   const char **devices = calloc(replicas + 1, sizeof(*devices));
-  if (names == NULL || devices == NULL) abort();
+  char *given = strdup(arguments->devices ? arguments->devices : "");
+  if (names == NULL || devices == NULL || given == NULL) abort();
+  char *rest = given;
   for (size_t i = 0; i < replicas; ++i) {
     snprintf(names[i], sizeof(names[i]), "CPU:%d", (int)i);
-    devices[i] = names[i];
+    devices[i] = arguments->devices ? strsep(&rest, ",") : names[i];
   }
   tutti_multi_worker_options options = TUTTI_MULTI_WORKER_OPTIONS_INIT;
   options.device_count = replicas;
   options.devices = devices;
-  check(tutti_strategy_create_multi_worker_mirrored(NULL, &options, NULL, &model.strategy),
+  tutti_strategy *strategy = NULL;
+  check(tutti_strategy_create_multi_worker_mirrored(NULL, &options, NULL, &strategy),
         "creating the strategy");
+  free(given);
   free(devices);
   free(names);
+  return strategy;
+}
+
+static model create_model(const arguments *arguments) {
+  model model = {create_strategy(arguments), NULL, NULL};
 
   double weights[PERCEPTRON_PARAMETERS], zeros[PERCEPTRON_PARAMETERS] = {0.0};
   perceptron_init((uint64_t)arguments->seed, weights);
@@ -292,9 +332,12 @@ static int print_hashes(const model *model) {
   const tutti_value **parts = calloc(count, sizeof(*parts));
   if (parts == NULL) abort();
   for (size_t replica = 0; replica < count; ++replica) {
-    const tutti_tensor *copy = tutti_variable_get_copy(model->weights, replica);
+    tutti_tensor *copy = NULL;
     unsigned char hash[BYTES];
+    check(digits_on_host(tutti_variable_get_copy(model->weights, replica), &copy),
+          "reading the weights");
     SHA256(tutti_tensor_get_data(copy), tutti_tensor_get_byte_size(copy), hash);
+    tutti_tensor_release(copy);
     printf("worker %lld replica %zu weights sha256: ",
            (long long)tutti_strategy_get_worker(model->strategy), replica);
     for (size_t i = 0; i < BYTES; ++i) printf("%02x", hash[i]);
@@ -341,6 +384,7 @@ static int64_t parse_number(const char *option, const char *text, int64_t least,
 
 static arguments parse_arguments(int argc, char **argv) {
   static const struct option options[] = {{"replicas", required_argument, NULL, 'r'},
+                                          {"devices", required_argument, NULL, 'D'},
                                           {"epochs", required_argument, NULL, 'e'},
                                           {"batch", required_argument, NULL, 'b'},
                                           {"seed", required_argument, NULL, 's'},
@@ -349,11 +393,14 @@ static arguments parse_arguments(int argc, char **argv) {
                                           {"save-every", required_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  arguments read = {0, 20, 16, 1, 25, NULL, NULL};
+  arguments read = {0, NULL, 20, 16, 1, 25, NULL, NULL};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (option) {
       case 'r':
         read.replicas = parse_number("replicas", optarg, 1, 1024);
+        break;
+      case 'D':
+        read.devices = optarg;
         break;
       case 'e':
         read.epochs = parse_number("epochs", optarg, 1, 1000000);
@@ -375,8 +422,9 @@ static arguments parse_arguments(int argc, char **argv) {
         break;
       default:
         fprintf(option == 'h' ? stdout : stderr,
-                "usage: train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] "
-                "[--data DIR] [--checkpoints DIR] [--save-every STEPS]\n");
+                "usage: train_digits [--replicas N | --devices NAMES] [--epochs E] [--batch B] "
+                "[--seed S]\n                    [--data DIR] [--checkpoints DIR] "
+                "[--save-every STEPS]\n");
         exit(option == 'h' ? 0 : 2);
     }
   }
@@ -385,12 +433,19 @@ static arguments parse_arguments(int argc, char **argv) {
   exit(2);
 }
 
+static void print_devices(const char *names) {
+  printf("replicas on ");
+  for (; *names; ++names) printf(*names == ',' ? ", " : "%c", *names);
+  printf("\n");
+}
+
 int main(int argc, char **argv) {
   const arguments arguments = parse_arguments(argc, argv);
   const model model = create_model(&arguments);
+  const int talks = tutti_strategy_get_worker(model.strategy) == 0;
+  if (talks && arguments.devices) print_devices(arguments.devices);
   train(&model, &arguments);
   const double accuracy = evaluate(&model, &arguments);
-  const int talks = tutti_strategy_get_worker(model.strategy) == 0;
   if (talks) printf("held-out accuracy: %.2f %%\n", accuracy);
   const int equal = print_hashes(&model);
 

@@ -2,6 +2,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.LongBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -41,19 +43,21 @@ import org.tutti.train.CheckpointManager;
  * a batch, scaled by one over the rows of the whole batch; all_reduce adds the gradients, so that
  * every replica takes the same step. At the end the accuracy on the held-out fifth is printed, and
  * the SHA-256 of each replica's weights: the program fails when the accuracy is under 95 % or two
- * replicas' weights differ in a bit. With --checkpoints a program that is started again goes on
- * from there.
+ * replicas' weights differ in a bit. With --devices GPU:0,GPU:1 weights and velocities lie on GPUs,
+ * and gradients are added up there; Java computes on copies in the host's memory. With
+ * --checkpoints a program that is started again goes on from there.
  */
 public final class TrainDigits {
   private static final double LEARNING_RATE = 0.1;
   private static final double MOMENTUM = 0.9;
   private static final double LOWEST_ACCURACY = 95;
-  private static final String USAGE = "usage: train_digits [--replicas N] [--epochs E] [--batch B] "
-      + "[--seed S] [--data DIR] [--checkpoints DIR] [--save-every STEPS]";
+  private static final String USAGE = "usage: train_digits [--replicas N | --devices NAMES] "
+      + "[--epochs E] [--batch B] [--seed S] [--data DIR] [--checkpoints DIR] [--save-every STEPS]";
 
   /** What the command line says. */
   private static final class Arguments {
     int replicas; // 0: as TUTTI_REPLICAS says, else 1
+    String[] devices; // of this worker's replicas; null: CPUs
     int epochs = 20;
     int batch = 16;
     int seed = 1;
@@ -75,6 +79,7 @@ public final class TrainDigits {
         final String value = words[i + 1];
         switch (option) {
           case "--replicas" -> arguments.replicas = number(option, value, 1);
+          case "--devices" -> arguments.devices = value.split(",", -1);
           case "--epochs" -> arguments.epochs = number(option, value, 1);
           case "--batch" -> arguments.batch = number(option, value, 1);
           case "--seed" -> arguments.seed = number(option, value, 0);
@@ -85,6 +90,15 @@ public final class TrainDigits {
         }
       }
       return arguments;
+    }
+
+    String[] devices() {
+      if (devices != null) {
+        return devices;
+      }
+      final String[] names = new String[replicas];
+      Arrays.setAll(names, i -> "CPU:" + i);
+      return names;
     }
 
     private static int number(String option, String text, int least) {
@@ -177,18 +191,47 @@ public final class TrainDigits {
 
   // ---- what each replica does
 
+  // What Java reads: the memory itself, or a copy of what lies on a GPU.
+
+  private static DoubleBuffer doubles(Tensor tensor) {
+    return tensor.cudaDevice() < 0 ? tensor.asDoubleBuffer()
+                                   : DoubleBuffer.wrap(tensor.toDoubleArray());
+  }
+
+  private static FloatBuffer images(Value batch) {
+    final Tensor images = batch.get("image").asTensor();
+    return images.cudaDevice() < 0 ? images.asFloatBuffer()
+                                   : FloatBuffer.wrap(images.toFloatArray());
+  }
+
+  private static LongBuffer labels(Value batch) {
+    final Tensor labels = batch.get("label").asTensor();
+    return labels.cudaDevice() < 0 ? labels.asLongBuffer()
+                                   : LongBuffer.wrap(labels.toLongArray());
+  }
+
+  /** Of all replicas, added up on their devices. */
+  private static Value sumOf(double[] gradient, ReplicaContext replica) {
+    if (!replica.device().startsWith("GPU")) {
+      return replica.allReduce(ReduceOp.SUM, gradient);
+    }
+    try (Tensor mine = Tensor.of(gradient); Tensor there = mine.copyTo(replica.device())) {
+      return replica.allReduce(ReduceOp.SUM, there);
+    }
+  }
+
   /** Runs once per replica, concurrently. */
   private Object trainStep(ReplicaContext replica, Value batch) {
     final double[] gradient = new double[Perceptron.PARAMETERS];
     final Perceptron.Score score;
     try (Tensor live = weights.data()) {
-      score = Perceptron.run(live.asDoubleBuffer(), batch.get("image").asFloatBuffer(),
-          batch.get("label").asLongBuffer(), 1.0 / replica.globalRows(), gradient);
+      score = Perceptron.run(doubles(live), images(batch), labels(batch),
+          1.0 / replica.globalRows(), gradient);
     }
     final double[] update = new double[Perceptron.PARAMETERS];
-    try (Value sum = replica.allReduce(ReduceOp.SUM, gradient); Tensor live = velocity.data()) {
-      final DoubleBuffer total = sum.asDoubleBuffer();
-      final DoubleBuffer before = live.asDoubleBuffer();
+    try (Value sum = sumOf(gradient, replica); Tensor live = velocity.data()) {
+      final DoubleBuffer total = doubles(sum.asTensor());
+      final DoubleBuffer before = doubles(live);
       for (int i = 0; i < update.length; ++i) {
         update[i] = MOMENTUM * before.get(i) + LEARNING_RATE * total.get(i);
       }
@@ -200,8 +243,8 @@ public final class TrainDigits {
 
   private Object evaluateStep(ReplicaContext replica, Value batch) {
     try (Tensor live = weights.data()) {
-      return scoreOf(Perceptron.run(live.asDoubleBuffer(), batch.get("image").asFloatBuffer(),
-          batch.get("label").asLongBuffer(), 1, null), batch);
+      return scoreOf(Perceptron.run(doubles(live), images(batch), labels(batch), 1, null),
+          batch);
     }
   }
 
@@ -318,6 +361,11 @@ public final class TrainDigits {
   }
 
   private static byte[] bytesOf(Tensor tensor) {
+    if (tensor.cudaDevice() >= 0) {
+      try (Tensor here = tensor.copyTo("CPU:0")) {
+        return bytesOf(here);
+      }
+    }
     final ByteBuffer memory = tensor.asByteBuffer();
     final byte[] bytes = new byte[memory.remaining()];
     memory.get(bytes);
@@ -333,12 +381,11 @@ public final class TrainDigits {
   /** The program. */
   public static void main(String[] words) throws Exception {
     final Arguments arguments = Arguments.parse(words);
-    final String[] devices = new String[arguments.replicas];
-    for (int i = 0; i < devices.length; ++i) {
-      devices[i] = "CPU:" + i;
-    }
-    try (Strategy strategy = MultiWorkerMirroredStrategy.of(devices)) {
+    try (Strategy strategy = MultiWorkerMirroredStrategy.of(arguments.devices())) {
       final TrainDigits training = new TrainDigits(arguments, strategy);
+      if (training.talks && arguments.devices != null) {
+        System.out.println("replicas on " + String.join(", ", arguments.devices));
+      }
       training.train();
       final double accuracy = training.accuracy();
       if (training.talks) {

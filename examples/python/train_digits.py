@@ -91,6 +91,8 @@ class Model:
         replica = tutti.distribute.get_replica_context()
         loss, correct, gradient = perceptron.run(self.weights.data(), batch["image"],
                                                  batch["label"], scale=1 / replica.global_rows)
+        if replica.device.startswith("GPU"):
+            gradient = tutti.Tensor(gradient).copy_to(replica.device)
         gradient = replica.all_reduce("sum", gradient)
         update = MOMENTUM * self.velocity.data() + LEARNING_RATE * gradient
         self.velocity.assign(update)

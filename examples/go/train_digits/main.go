@@ -1,7 +1,7 @@
 // Train_digits trains a two-layer perceptron on handwritten digits, on the replicas of one or
 // several workers.
 //
-//	train_digits [--replicas N] [--epochs E] [--batch B] [--seed S] [--data DIR]
+//	train_digits [--replicas N | --devices NAMES] [--epochs E] [--batch B] [--seed S] [--data DIR]
 //	             [--checkpoints DIR] [--save-every STEPS]
 //
 // or under `tutti run --workers 2 --replicas 2 -- train_digits ...`. Each replica computes the
@@ -9,6 +9,9 @@
 // the gradients, so that every replica takes the same step. At the end the accuracy on the held-out
 // fifth is printed, and the SHA-256 of each replica's weights: the program fails when the accuracy
 // is under 95 % or two replicas' weights differ in a bit.
+//
+// With --devices GPU:0,GPU:1 weights and velocities lie on GPUs, and gradients are added up there;
+// Go computes on copies in the host's memory.
 //
 // With --checkpoints, weights and place in the data are saved every few steps, and a program that
 // is started again goes on from there, to the same losses.
@@ -22,6 +25,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -33,6 +37,7 @@ const lowestAccuracy = 95.0
 type arguments struct {
 	replicas, epochs, batch, seed, saveEvery int64
 	data, checkpoints                        string
+	devices                                  []string
 }
 
 // wholeNumber is a flag of a number that is at least least.
@@ -52,6 +57,10 @@ func wholeNumber(name string, into *int64, start, least int64, usage string) {
 func parseArguments() (a arguments) {
 	wholeNumber("replicas", &a.replicas, 0, 1,
 		"of this worker; default: as TUTTI_REPLICAS says, else 1")
+	flag.Func("devices", "of this worker's replicas: GPU:0,GPU:1", func(names string) error {
+		a.devices = strings.Split(names, ",")
+		return nil
+	})
 	wholeNumber("epochs", &a.epochs, 20, 1, "`number` of walks over the data (default 20)")
 	wholeNumber("batch", &a.batch, 16, 1, "`rows` over all replicas of all workers (default 16)")
 	wholeNumber("seed", &a.seed, 1, 0, "of weights and order (default 1)")
@@ -235,10 +244,16 @@ func checkHashes(strategy *tutti.Strategy, weights *tutti.Variable) error {
 	var hashes []tutti.Value
 	for replica, tensor := range copies {
 		var hash [sha256.Size]byte
-		if err := tutti.View(tensor, func(row []float64) error {
+		here, err := onHost(tensor)
+		if err != nil {
+			return err
+		}
+		err = tutti.View(here, func(row []float64) error {
 			hash = sha256.Sum256(unsafe.Slice((*byte)(unsafe.Pointer(&row[0])), 8*len(row)))
 			return nil
-		}); err != nil {
+		})
+		here.Close()
+		if err != nil {
 			return err
 		}
 		fmt.Printf("worker %d replica %d weights sha256: %x\n", strategy.Worker(), replica, hash)
@@ -279,8 +294,8 @@ func train(a arguments) (err error) {
 			err = left
 		}
 	}()
-	var devices []string
-	for i := int64(0); i < a.replicas; i++ {
+	devices := a.devices
+	for i := int64(0); i < a.replicas && a.devices == nil; i++ {
 		devices = append(devices, fmt.Sprintf("CPU:%d", i))
 	}
 	strategy, err := tutti.NewMultiWorkerMirroredStrategy(context.Background(), devices...)
@@ -296,6 +311,9 @@ func train(a arguments) (err error) {
 		a.data = dataFolder()
 	}
 	t := &training{a, model, strategy.Worker() == 0}
+	if t.talks && a.devices != nil {
+		fmt.Println("replicas on", strings.Join(a.devices, ", "))
+	}
 	if err := t.run(); err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"strings"
+
 	"tutti.dev/tutti"
 )
 
@@ -40,21 +42,51 @@ func newModel(strategy *tutti.Strategy, seed uint64) (*model, error) {
 	return m, err
 }
 
-// part of a batch: its images and labels, which are valid as long as the batch.
-func part(batch tutti.Value) (images []float32, labels []int64, err error) {
-	image, err := batch.TensorAt("image")
+// onHost is a reference to the tensor where it lies in the host's memory, a copy of what lies on a
+// GPU: for Go to read.
+func onHost(tensor *tutti.Tensor) (*tutti.Tensor, error) {
+	if tensor.CudaDevice() < 0 {
+		return tensor.Keep()
+	}
+	return tutti.DefaultRuntime().CopyToDevice(context.Background(), tensor, tutti.MemoryOptions{})
+}
+
+// slice of a tensor's elements, which are valid until end is called.
+func slice[T tutti.Element](tensor *tutti.Tensor) (elements []T, end func() error, err error) {
+	here, err := onHost(tensor)
 	if err != nil {
 		return nil, nil, err
+	}
+	if elements, err = tutti.Slice[T](here); err != nil {
+		here.Close()
+		return nil, nil, err
+	}
+	return elements, here.Close, nil
+}
+
+// part of a batch: its images and labels, which are valid until end is called.
+func part(batch tutti.Value) (images []float32, labels []int64, end func(), err error) {
+	image, err := batch.TensorAt("image")
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	label, err := batch.TensorAt("label")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if images, err = tutti.Slice[float32](image); err != nil {
-		return nil, nil, err
+	images, endImages, err := slice[float32](image)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	labels, err = tutti.Slice[int64](label)
-	return images, labels, err
+	labels, endLabels, err := slice[int64](label)
+	if err != nil {
+		endImages()
+		return nil, nil, nil, err
+	}
+	return images, labels, func() {
+		endImages()
+		endLabels()
+	}, nil
 }
 
 // sums of a replica: loss, right ones, rows.
@@ -64,10 +96,11 @@ func sums(loss float64, correct int64, rows int) (tutti.Value, error) {
 
 // trainStep runs once per replica, concurrently.
 func (m *model) trainStep(replica *tutti.ReplicaContext, batch tutti.Value) (tutti.Value, error) {
-	images, labels, err := part(batch)
+	images, labels, endPart, err := part(batch)
 	if err != nil {
 		return tutti.Value{}, err
 	}
+	defer endPart()
 	gradient, err := tutti.NewTensor(tutti.Float64, parameters)
 	if err != nil {
 		return tutti.Value{}, err
@@ -82,10 +115,11 @@ func (m *model) trainStep(replica *tutti.ReplicaContext, batch tutti.Value) (tut
 		return tutti.Value{}, err
 	}
 	defer weights.Close()
-	row, err := tutti.Slice[float64](weights)
+	row, endRow, err := slice[float64](weights)
 	if err != nil {
 		return tutti.Value{}, err
 	}
+	defer endRow()
 	loss, correct := score(row, images, labels, 1/float64(replica.GlobalRows()), into)
 	if err := m.update(replica, gradient); err != nil {
 		return tutti.Value{}, err
@@ -95,6 +129,15 @@ func (m *model) trainStep(replica *tutti.ReplicaContext, batch tutti.Value) (tut
 
 // update adds the gradients of all replicas and takes the step that all take.
 func (m *model) update(replica *tutti.ReplicaContext, gradient *tutti.Tensor) error {
+	if device := replica.Device(); strings.HasPrefix(device, "GPU") {
+		there, err := tutti.DefaultRuntime().CopyToDevice(context.Background(), gradient,
+			tutti.MemoryOptions{Device: device})
+		if err != nil {
+			return err
+		}
+		defer there.Close()
+		gradient = there
+	}
 	mine, err := tutti.OfTensor(gradient)
 	if err != nil {
 		return err
@@ -105,16 +148,26 @@ func (m *model) update(replica *tutti.ReplicaContext, gradient *tutti.Tensor) er
 		return err
 	}
 	defer all.Close()
-	sum, err := all.Tensor()
+	total, err := all.Tensor()
 	if err != nil {
 		return err
 	}
+	sum, endSum, err := slice[float64](total)
+	if err != nil {
+		return err
+	}
+	defer endSum()
 	velocity, err := m.velocity.Data(replica)
 	if err != nil {
 		return err
 	}
 	defer velocity.Close()
-	update, err := velocity.Copy()
+	before, err := onHost(velocity)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	update, err := before.Copy()
 	if err != nil {
 		return err
 	}
@@ -123,13 +176,8 @@ func (m *model) update(replica *tutti.ReplicaContext, gradient *tutti.Tensor) er
 	if err != nil {
 		return err
 	}
-	if err := tutti.View(sum, func(gradient []float64) error {
-		for i, g := range gradient {
-			step[i] = momentum*step[i] + learningRate*g
-		}
-		return nil
-	}); err != nil {
-		return err
+	for i, g := range sum {
+		step[i] = momentum*step[i] + learningRate*g
 	}
 	if err := m.velocity.Assign(replica, update); err != nil {
 		return err
@@ -139,19 +187,21 @@ func (m *model) update(replica *tutti.ReplicaContext, gradient *tutti.Tensor) er
 
 func (m *model) evaluateStep(replica *tutti.ReplicaContext,
 	batch tutti.Value) (tutti.Value, error) {
-	images, labels, err := part(batch)
+	images, labels, endPart, err := part(batch)
 	if err != nil {
 		return tutti.Value{}, err
 	}
+	defer endPart()
 	weights, err := m.weights.Data(replica)
 	if err != nil {
 		return tutti.Value{}, err
 	}
 	defer weights.Close()
-	row, err := tutti.Slice[float64](weights)
+	row, endRow, err := slice[float64](weights)
 	if err != nil {
 		return tutti.Value{}, err
 	}
+	defer endRow()
 	loss, correct := score(row, images, labels, 0, nil)
 	return sums(loss, correct, len(labels))
 }
