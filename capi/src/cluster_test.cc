@@ -22,6 +22,7 @@ using Cluster = Handle<tutti_cluster, tutti_cluster_release>;
 using ClusterSpec = Handle<tutti_cluster_spec, tutti_cluster_spec_release>;
 using Communicator = Handle<tutti_communicator, tutti_communicator_release>;
 using DistributedDataset = Handle<tutti_distributed_dataset, tutti_distributed_dataset_release>;
+using DistributedIterator = Handle<tutti_distributed_iterator, tutti_distributed_iterator_release>;
 using Resolver = Handle<tutti_cluster_resolver, tutti_cluster_resolver_release>;
 
 std::string TextIn(const tutti_bytes *bytes) {

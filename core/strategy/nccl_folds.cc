@@ -48,7 +48,7 @@ Result<std::optional<std::vector<Ref<Tensor>>>> NcclFolds::Fold(
   }
   if (!NcclDevices::CheckCan(op, tensors).ok()) return Folds(kOtherwise);
   const std::vector<Ref<Tensor>> one[] = {{tensors.begin(), tensors.end()}};
-  auto folded = nccl_.AllReduce(op, one, 1, wait);
+  auto folded = nccl_.AllReduce(op, one, 1, /*bytes_per_pack=*/0, wait);
   if (folded.ok()) return Folds(std::move((*folded)[0]));
   const StatusCode code = folded.status().code();
   if (code == StatusCode::kDeadlineExceeded || code == StatusCode::kCancelled) {

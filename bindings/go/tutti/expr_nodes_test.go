@@ -24,7 +24,7 @@ func printedOf(t *testing.T, dataset *Dataset) (texts []string) {
 	return texts
 }
 
-func slicesOf(t *testing.T, texts ...string) *Dataset {
+func slicesDataset(t *testing.T, texts ...string) *Dataset {
 	t.Helper()
 	tensor := must[*Tensor](t)(StringTensor(texts, int64(len(texts))))
 	defer tensor.Close()
@@ -34,7 +34,7 @@ func slicesOf(t *testing.T, texts ...string) *Dataset {
 }
 
 func TestExpressionsOfTexts(t *testing.T) {
-	source := slicesOf(t, " Ab,c ", "D,e")
+	source := slicesDataset(t, " Ab,c ", "D,e")
 	for _, each := range []struct {
 		fn   func(x Expr) Expr
 		want []string
@@ -109,7 +109,7 @@ func TestFeaturesOfAnyLength(t *testing.T) {
 	parse := ParseExample(map[string]Feature{
 		"a": {DType: Int64, Kind: RaggedFeature}, "b": {DType: Int64, Kind: SequenceFeature}})
 	defer parse.Close()
-	source := slicesOf(t, records...)
+	source := slicesDataset(t, records...)
 	want := []string{"{'a': [1 2 3], 'b': []}", "{'a': [7], 'b': []}", "{'a': [], 'b': []}"}
 	if got := printedOf(t, source.MapWith(parse)); !reflect.DeepEqual(got, want) {
 		t.Error(got)
