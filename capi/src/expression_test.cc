@@ -192,7 +192,7 @@ TEST_F(ExpressionTest, AppliesOneOperationAtOnce) {
   options = TUTTI_OPERATION_OPTIONS_INIT;
   options.text = ",";
   ASSERT_OK(tutti_operation_apply(nullptr, "string_split", 1, inputs, &options, &parts));
-  EXPECT_EQ(TextOf<tutti_tensor>(parts, tutti_tensor_to_string), "bytes[2] [b'a' b'b']");
+  EXPECT_EQ(TextOf<tutti_tensor>(parts, tutti_tensor_to_string), R"(bytes[2] ["a" "b"])");
   EXPECT_FAILS(tutti_operation_apply(nullptr, "plus", 1, inputs, nullptr, &wrong), TUTTI_NOT_FOUND,
                "no operation 'plus'");
   EXPECT_FAILS(tutti_operation_apply(nullptr, "add", 1, inputs, nullptr, &wrong),

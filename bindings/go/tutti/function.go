@@ -107,10 +107,14 @@ func (r *Runtime) RegisteredFunction(name string) (*Function, error) {
 type FeatureKind int
 
 const (
-	FixedFeature    FeatureKind = iota // as many as Dims say: a tensor
-	SequenceFeature                    // any number of steps of Dims: a tensor, as long as the longest
-	VarLenFeature                      // any number of scalars: a sparse tensor
-	RaggedFeature                      // any number of steps of Dims: ragged; of one Example a tensor
+	// FixedFeature has as many values as Dims say: a tensor.
+	FixedFeature FeatureKind = iota
+	// SequenceFeature has any number of steps of Dims: a tensor, as long as the longest.
+	SequenceFeature
+	// VarLenFeature has any number of scalars: a sparse tensor.
+	VarLenFeature
+	// RaggedFeature has any number of steps of Dims: ragged; of one Example a tensor.
+	RaggedFeature
 )
 
 // Feature is a feature of tf.train.Example.

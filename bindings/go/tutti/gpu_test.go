@@ -103,7 +103,9 @@ func TestGPURanksThatDisagreeAreToldSo(t *testing.T) {
 	there := must[*Tensor](t)(r.CopyToDevice(ctx, here, MemoryOptions{Device: "GPU:0"}))
 	errs := make(chan error, 2)
 	for rank, tensor := range []*Tensor{here, there} {
-		go func() { errs <- ranks[rank].AllReduce(ctx, Sum, tensor, tensor) }()
+		go func(c *Communicator, tensor *Tensor) {
+			errs <- c.AllReduce(ctx, Sum, tensor, tensor)
+		}(ranks[rank], tensor)
 	}
 	for range ranks {
 		saysWrong(t, <-errs, ErrInvalidArgument,

@@ -218,8 +218,10 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual((latency.count, sum(latency.counts)), (5, 5))
         self.assertEqual((len(latency.counts), latency.limits[-1]), (32, float("inf")))
         self.assertGreater(latency.sum, 0)
-        self.assertLessEqual(latency.min * 5, latency.sum)
-        self.assertLessEqual(latency.sum, latency.max * 5)
+        # In nanoseconds: seconds are rounded.
+        least, total, most = (round(s * 1e9) for s in (latency.min, latency.sum, latency.max))
+        self.assertLessEqual(least * 5, total)
+        self.assertLessEqual(total, most * 5)
         text = aggregator.to_prometheus()
         self.assertIn('tutti_dataset_latency_seconds_count{name="total_bytes"} 5\n', text)
         self.assertIn('tutti_dataset_total{name="total_bytes::elements"} 5\n', text)

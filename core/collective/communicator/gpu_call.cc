@@ -124,6 +124,8 @@ Status Communicator::CallScope::ChooseRoute() {
   const bool wanted = asked == CommunicationImplementation::kNccl ||
                       (asked != CommunicationImplementation::kRing && !takes);
   if (!wanted) return OkStatus();
+  // From GPU to GPU of a process it is one copy, whatever was asked for.
+  if (peer_ >= 0 && takes) return OkStatus();
   if (peer_ >= 0) {
     // The others are not asked. Two ranks that have decided against it both stage.
     const GpuRanks& pair = RanksOfPair();
@@ -154,6 +156,9 @@ std::string Communicator::CallScope::WhyNoNccl() const {
   if (gpu_ == nullptr) return "it reduces between GPUs, and these tensors lie on the host";
   if (options_->hints.implementation == CommunicationImplementation::kRing) {
     return "RING was asked for";
+  }
+  if (peer_ >= 0 && route_ == GpuRoute::kDirect) {
+    return "between ranks of one process it is a copy";
   }
   const GpuRanks* ranks = self_->gpu_ranks_.get();
   if (peer_ >= 0) {

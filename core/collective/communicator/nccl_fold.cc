@@ -8,12 +8,12 @@ namespace {
 
 // Parts begin at multiples of so many elements, so that kernels take them by 16 bytes.
 constexpr int64_t kPartGrain = 16;
-constexpr size_t kSmallBytes = 16 << 10;
+constexpr size_t kSmallFoldBytes = 16 << 10;
 
 }  // namespace
 
 bool NcclFold::IsWhole(size_t i) const {
-  return header_.op == CollectiveOp::kAllReduce && inputs_[i]->byte_size() <= kSmallBytes;
+  return header_.op == CollectiveOp::kAllReduce && inputs_[i]->byte_size() <= kSmallFoldBytes;
 }
 
 NcclFold::Part NcclFold::PartOf(size_t i, int64_t rank) const {

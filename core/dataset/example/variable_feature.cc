@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kUnknown = PartialShape::kUnknownDim;
+constexpr int64_t kUnknownLength = PartialShape::kUnknownDim;
 
 std::vector<int64_t> Joined(std::span<const int64_t> outer, std::span<const int64_t> middle,
                             std::span<const int64_t> inner) {
@@ -103,16 +103,16 @@ Result<Ref<const ElementSpec>> SpecOfFeature(const ExampleFeature& feature,
   switch (feature.kind) {
     case FeatureKind::kFixed: return tensor(outer.Concatenate(own));
     case FeatureKind::kVarLen:
-      return SparseSpec(feature.dtype, outer.Concatenate(PartialShape({kUnknown})));
+      return SparseSpec(feature.dtype, outer.Concatenate(PartialShape({kUnknownLength})));
     case FeatureKind::kRagged:
       if (outer.rank() > 0) {
         return RaggedSpec(feature.dtype,
-                          outer.Concatenate(PartialShape({kUnknown})).Concatenate(own), 1);
+                          outer.Concatenate(PartialShape({kUnknownLength})).Concatenate(own), 1);
       }
       break;
     case FeatureKind::kSequence: break;
   }
-  return tensor(outer.Concatenate(PartialShape({kUnknown})).Concatenate(own));
+  return tensor(outer.Concatenate(PartialShape({kUnknownLength})).Concatenate(own));
 }
 
 Result<Ref<Value>> PartOfColumn(ExampleColumn* column, const Ref<const Tensor>& examples,

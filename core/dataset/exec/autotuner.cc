@@ -44,6 +44,7 @@ TunedCalls::TunedCalls(const Node& node, const ExecContext& context, std::string
       autotuner_(tunes && !context.probe ? context.autotuner : nullptr),
       attribute_(attribute),
       clock_(context.environment->environment().clock()),
+      hurries_(context.budget == nullptr),
       most_(most),
       now_(first) {
   if (autotuner_ != nullptr) {
@@ -131,8 +132,8 @@ bool TunedCalls::Decide(double rate, double ticks) {
     return false;
   }
   if (!limits || now_ >= most_) return false;
-  const int64_t wanted =
-      static_cast<double>(busy_waits_) >= ticks * kOnlyWaits ? now_ * 3 : now_;
+  const bool only_waits = static_cast<double>(busy_waits_) >= ticks * kOnlyWaits;
+  const int64_t wanted = hurries_ && only_waits ? now_ * 3 : now_;
   const int64_t more = autotuner_->Take(std::min(wanted, most_ - now_));
   if (more == 0) return false;
   before_ = now_;

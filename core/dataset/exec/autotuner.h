@@ -3,10 +3,11 @@
 //
 // Calls at once (TunedCalls) are looked at from time to time by who delivers the elements. Where
 // the consumer had to wait for a quarter of the time while all calls were under way, their number
-// is doubled; where it waited nearly all of the time, it is quadrupled, and a short look is enough.
-// Where it still waits and there is not a tenth more in a second, it goes back, and the next
-// attempt comes later than the last one; where four times as many brought less than twice as many
-// could, it goes half the way back. Where nobody ever waited, it is halved, once.
+// is doubled; where it waited nearly all of the time, a short look is enough, and it is quadrupled
+// unless there is a RAM budget. Where it still waits and there is not a tenth more in a second, it
+// goes back, and the next attempt comes later than the last one; where four times as many brought
+// less than twice as many could, it goes half the way back. Where nobody ever waited, it is halved,
+// once.
 // A buffer (TunedBuffer) that was full and is found empty gets twice the size.
 //
 // All of one iterator share the CPU budget (experimental_optimization.autotune_cpu_budget): each
@@ -85,6 +86,8 @@ class TunedCalls {
   Autotuner* const autotuner_;  // null: it does not change
   const std::string_view attribute_;
   const TickClock clock_;
+  // Within a RAM budget there may be no room for what four times the calls make.
+  const bool hurries_;
   const int64_t least_ = 1;
   const int64_t most_;
   int64_t now_;

@@ -24,8 +24,6 @@ namespace {
 
 using Op = ExpressionOp;
 
-Status OfRow(Status status, int64_t row) { return std::move(status).With("row", row); }
-
 class KeptTensors final : public RefCounted {
  public:
   explicit KeptTensors(std::vector<Ref<Tensor>> tensors) : tensors_(std::move(tensors)) {}

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "core/base/ref.h"
 #include "core/base/status.h"
@@ -21,6 +22,9 @@ struct StepInput {
 // rows may well have a result.
 Result<Ref<Tensor>> EvaluateStep(const ExpressionNode& node, std::span<const StepInput> inputs,
                                  int64_t rows, const TensorOptions& options);
+
+// The error of that row.
+inline Status OfRow(Status status, int64_t row) { return std::move(status).With("row", row); }
 
 // A tensor [rows or 1, ...] under a shape [rows, ...] that its rows broadcast to, contiguous.
 Result<Ref<Tensor>> BroadcastRows(const Ref<Tensor>& value, bool per_row, const Shape& shape);

@@ -15,8 +15,6 @@ namespace {
 
 using Op = ExpressionOp;
 
-Status OfRow(Status status, int64_t row) { return std::move(status).With("row", row); }
-
 bool IsSpace(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
 
 std::string_view Stripped(std::string_view text) {

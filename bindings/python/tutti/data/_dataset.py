@@ -651,7 +651,8 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """What explain tells on all ranks of `communicator`, as one report: a collective call,
         which every rank makes with what its own iterator's explain("json") gave. What operations
         did is added up, each rank has a line, and the bottleneck is that of the rank whose consumer
-        waited for most of its time. InvalidArgumentError for anything else than a report.
+        waited for most of its time. `format`: "text", "json" or "svg". InvalidArgumentError for
+        anything else than a report.
 
         >>> alone, = tutti.Communicator.create_local(1)
         >>> report = tutti.data.Dataset.range(3).explain("json")

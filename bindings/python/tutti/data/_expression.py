@@ -434,7 +434,8 @@ class Expr:
         """The imaginary part; of real numbers 0."""
         if _kind(self) == "c":
             return self._apply("imag", [self])
-        return ((self != self) & (self == self)).astype(self.dtype)
+        never: Expr = (self != self) & (self == self)
+        return never.astype(self.dtype)
 
     def conj(self) -> "Expr":
         """The conjugate; of real numbers they themselves."""

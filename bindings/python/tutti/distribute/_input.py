@@ -178,9 +178,9 @@ class DistributedIterator:
     def explain(self, format: str = "text") -> str:
         """What this worker's pipelines have done so far, as tutti.data's Iterator.explain has it: a
         row of the run is a step, and the consumer is who asks for steps. Where that one waits and
-        the pipelines are in time, the bottleneck is the other workers, or what lies between. As
-        "json" it is what Dataset.gather_report adds up over all ranks. A restore begins anew.
-        Threads: any, while another one iterates, too."""
+        the pipelines are in time, the bottleneck is the other workers, or what lies between.
+        `format`: "text", "json" or "svg"; as "json" it is what Dataset.gather_report adds up over
+        all ranks. A restore begins anew. Threads: any, while another one iterates, too."""
         return _native.distributed_iterator_explain(self._handle, format)
 
     def close(self, timeout: Optional[float] = None) -> None:

@@ -77,9 +77,9 @@ class ExpressionNodesTest {
 
   @Test
   void featuresOfAnyLength() {
-    final Dataset source = Dataset.fromTensorSlices(List.of(
+    final Dataset source = Dataset.fromTensorSlices(Tensor.of(new byte[][] {
         ExampleWriter.makeExample(Map.of("a", new long[] {1, 2, 3})),
-        ExampleWriter.makeExample(Map.of("a", 7L)), new byte[0]));
+        ExampleWriter.makeExample(Map.of("a", 7L)), new byte[0]}, 3));
     try (DatasetFunction parse = DatasetFunction.parseExample(Map.of(
              "a", Feature.ragged(DType.INT64), "b", Feature.sequence(DType.INT64, null)));
          DatasetFunction sparse =
