@@ -1,11 +1,7 @@
 #include "core/dataset/exec/function_rows.h"
 
-#include <fcntl.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -22,28 +18,11 @@
 namespace tutti {
 namespace {
 
-// For how long this thread has waited for a processor that others had: the second number of what
-// the kernel says of its scheduling. 0 where it says nothing.
-int64_t ThreadQueuedNs() {
-  const int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  char text[128];
-  const ssize_t size = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (size <= 0) return 0;
-  text[size] = '\0';
-  const char* const space = std::strchr(text, ' ');
-  return space == nullptr ? 0 : std::strtoll(space, nullptr, 10);
-}
-
-// What this thread has computed so far; with what it would have in addition if it had had a
-// processor for itself, where that is asked: on a machine that is busy otherwise, too, that tells
-// who computes from who waits for something.
-int64_t ThreadComputingNs(bool with_queued) {
+// What this thread has computed so far.
+int64_t ThreadCpuNs() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  const int64_t cpu_ns = int64_t{time.tv_sec} * kSecondNs + time.tv_nsec;
-  return with_queued ? cpu_ns + ThreadQueuedNs() : cpu_ns;
+  return int64_t{time.tv_sec} * kSecondNs + time.tv_nsec;
 }
 
 // A leaf under what the first result had in its place, shapes aside: integers become those of the
@@ -129,14 +108,12 @@ Status FunctionRows::Call(Context& context, const Value& in, int64_t rows, Ref<V
   };
   if (record_ == nullptr) return call();
   const bool is_due = record_->IsFunctionCallDue();
-  // To ask for the queue costs some microseconds.
-  const bool with_queued = is_due && record_->HasLongFunctionCalls();
-  const int64_t computed_ns = is_due ? ThreadComputingNs(with_queued) : 0;
+  const int64_t computed_ns = is_due ? ThreadCpuNs() : 0;
   const uint64_t then = record_->Now();
   Status status = call();
   const uint64_t ticks = record_->Now() - then;
   record_->AddFunctionCall(rows, ticks);
-  if (is_due) record_->AddComputing(ticks, ThreadComputingNs(with_queued) - computed_ns);
+  if (is_due) record_->AddComputing(ticks, ThreadCpuNs() - computed_ns);
   return status;
 }
 

@@ -60,16 +60,10 @@ class NodeProfile {
     function_rows_.fetch_add(rows, std::memory_order_relaxed);
     function_ticks_.fetch_add(static_cast<int64_t>(ticks), std::memory_order_relaxed);
   }
-  // Of some of these calls: what they took, and what their threads computed meanwhile, or would
-  // have if they had had a processor.
+  // Of some of these calls: what they took, and what their threads computed meanwhile.
   bool IsFunctionCallDue() const {
     const int64_t calls = function_calls_.load(std::memory_order_relaxed);
     return calls < 16 || calls % 16 == 0;
-  }
-  // Whether they take some tens of microseconds or more.
-  bool HasLongFunctionCalls() const {
-    return function_ticks_.load(std::memory_order_relaxed) >
-           function_calls_.load(std::memory_order_relaxed) * 100'000;
   }
   void AddComputing(uint64_t ticks, int64_t cpu_ns) {
     computing_ticks_.fetch_add(static_cast<int64_t>(ticks), std::memory_order_relaxed);

@@ -46,13 +46,14 @@ TEST_F(LatencyStatsOp, EachElementIsASample) {
   EXPECT_EQ(NumberIn(*At({"counters", "made::elements"})), 10);
   EXPECT_EQ(NumberIn(*At({"counters", "made::failures"})), 0);
   EXPECT_EQ(NumberIn(*At({"histograms", "made", "count"})), 10);
-  const auto seconds = [&](const char* what) {
-    return At({"histograms", "made", what})->leaf(0).tensor().item<double>();
+  // Whole ones, as they are measured: seconds are rounded.
+  const auto nanoseconds = [&](const char* what) {
+    return std::llround(At({"histograms", "made", what})->leaf(0).tensor().item<double>() * 1e9);
   };
-  EXPECT_GT(seconds("sum"), 0);
-  EXPECT_LE(seconds("min"), seconds("max"));
-  EXPECT_LE(seconds("min") * 10, seconds("sum"));
-  EXPECT_LE(seconds("sum"), seconds("max") * 10);
+  EXPECT_GT(nanoseconds("sum"), 0);
+  EXPECT_LE(nanoseconds("min"), nanoseconds("max"));
+  EXPECT_LE(nanoseconds("min") * 10, nanoseconds("sum"));
+  EXPECT_LE(nanoseconds("sum"), nanoseconds("max") * 10);
   int64_t counted = 0;
   const Ref<Value> counts = At({"histograms", "made", "counts"});
   for (const int64_t part : counts->leaf(0).tensor().span<int64_t>()) counted += part;

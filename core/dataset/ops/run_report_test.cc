@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <condition_variable>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -155,9 +157,33 @@ TEST_F(RunReportTest, ASlowConsumerHasNothingToGain) {
   EXPECT_EQ(report.bottleneck, -1);
 }
 
+// One after the other as they come, as Python's lock: who lets it go does not get it back before
+// those who wait, and wakes nobody but the next.
+class FairLock {
+ public:
+  void lock() {
+    std::unique_lock hold(mutex_);
+    const uint64_t ticket = next_++;
+    Turn(ticket).wait(hold, [&] { return served_ == ticket; });
+  }
+  void unlock() {
+    const std::lock_guard hold(mutex_);
+    Turn(++served_).notify_one();
+  }
+
+ private:
+  static constexpr size_t kMostWaiting = 8;
+  std::condition_variable& Turn(uint64_t ticket) { return turns_[ticket % kMostWaiting]; }
+
+  std::mutex mutex_;
+  std::array<std::condition_variable, kMostWaiting> turns_;
+  uint64_t next_ = 0;
+  uint64_t served_ = 0;
+};
+
 // What Python's lock does to a parallel map: one call computes at a time.
 TEST_F(RunReportTest, CallsBehindOneLockAreNamed) {
-  static std::mutex lock;
+  static FairLock lock;
   const Ref<Function> locked = MakeFunction(
       [](Context&, const Value& in, void*) -> Result<Ref<Value>> {
         std::lock_guard one(lock);
