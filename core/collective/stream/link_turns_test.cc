@@ -134,7 +134,10 @@ TEST_F(LinkTurnsTest, ACallWhoseRestHasComeIsNotCancelled) {
         const Host& asked = *static_cast<Host*>(context);
         if (!asked.may_end.load()) return false;
         asked.lone->SayAtLength(Segment(6 | kResultBit) + Segment(7 | kResultBit));
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        for (int i = 0; i < 10'000 && !asked.lone->HasArrived(); ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        EXPECT_TRUE(asked.lone->HasArrived());
         return true;
       },
       &host, nullptr);

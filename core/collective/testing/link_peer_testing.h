@@ -4,7 +4,9 @@
 #define TUTTI_CORE_COLLECTIVE_TESTING_LINK_PEER_TESTING_H_
 
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -119,6 +121,11 @@ class Lone {
       ASSERT_GT(more, 0);
       said += static_cast<size_t>(more);
     }
+  }
+  // Whether the kernel has handed on all that was said: it lies where the rank reads.
+  bool HasArrived(size_t peer = 1) const {
+    int left = 0;
+    return ioctl(peers_[peer].get(), SIOCOUTQ, &left) == 0 && left == 0;
   }
   void HangUp(size_t peer = 1) { peers_[peer].Reset(); }
   // So many bytes of what the rank says.
