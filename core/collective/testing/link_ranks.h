@@ -37,8 +37,16 @@ inline SocketPair MakeUnixPair() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-inline SocketPair MakeTcpPair() {
+// `receive_bytes` 0: what lies unread may be as much as the system says from time to time.
+inline SocketPair MakeTcpPairThatKeeps(int receive_bytes) {
+  const auto keep = [receive_bytes](const FileDescriptor& end) {
+    if (receive_bytes == 0) return;
+    if (setsockopt(end.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes)) != 0) {
+      std::abort();
+    }
+  };
   FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  keep(listener);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -49,6 +57,7 @@ inline SocketPair MakeTcpPair() {
     std::abort();
   }
   FileDescriptor first(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  keep(first);
   if (connect(first.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
     std::abort();
   }
@@ -56,6 +65,8 @@ inline SocketPair MakeTcpPair() {
   if (!second) std::abort();
   return {std::move(first), std::move(second)};
 }
+
+inline SocketPair MakeTcpPair() { return MakeTcpPairThatKeeps(0); }
 
 // Both ends of a link of the kind; of kMixed one or another, as `pair` says.
 inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeLinks(
