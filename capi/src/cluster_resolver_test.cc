@@ -121,7 +121,7 @@ struct Script {
  private:
   void Destroy() {
     const std::lock_guard lock(mutex_);
-    --num_in_use_;
+    EXPECT_GT(num_in_use_--, 0) << "destroyed once more than given";
     destroyed_.notify_all();
   }
 
