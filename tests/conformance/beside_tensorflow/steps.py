@@ -258,6 +258,33 @@ def draw_choose(p):
                     side.Dataset.from_tensor_slices(choices), stop), passes_over=True)
 
 
+def draw_sample(p):
+    if p.leaves is None:
+        return None
+    if p.random.random() < 0.5:  # one that is always drawn, among others
+        n = p.random.randint(1, 3)
+        weights = [0.0] * n
+        weights[p.random.randrange(n)] = 2.0
+        return Step(f"sample_from_datasets({n} takes of it, {weights}, stop_on_empty_dataset)",
+                    lambda side, d: side.Dataset.sample_from_datasets(
+                        [d.take(i + 1) for i in range(n)], weights, seed=7,
+                        stop_on_empty_dataset=True), passes_over=True)
+    at = p.random.randint(0, 4)
+    weights = p.random.choice((None, [0.25, 0.75]))
+    return Step(f"sample_from_datasets(what is before and from {at}, {weights})",
+                lambda side, d: side.Dataset.sample_from_datasets(
+                    [d.take(at), d.skip(at)], weights, seed=7, stop_on_empty_dataset=False),
+                shuffles=True, passes_over=True)
+
+
+def draw_snapshot(p):
+    if p.is_infinite or p.leaves is None:
+        return None
+    compression, path = p.random.choice((None, "AUTO", "GZIP", "SNAPPY")), p.files.fresh()
+    return Step(f"snapshot({compression})",
+                lambda side, d: d.snapshot(f"{path}-{side.name}", compression))
+
+
 def draw_options(p):
     deterministic = p.random.choice((True, False))
 
@@ -515,10 +542,10 @@ def draw_end(p):
 
 ANY = {draw_take: 3, draw_skip: 2, draw_shard: 2, draw_repeat: 2, draw_batch: 5, draw_enumerate: 1,
        draw_prefetch: 1, draw_cache: 1, draw_concatenate: 2, draw_zip: 2, draw_window: 2,
-       draw_choose: 2, draw_options: 1, draw_shuffle: 1, draw_assert_cardinality: 1,
-       draw_map: 7, draw_filter: 4, draw_take_while: 1, draw_unique: 1, draw_unbatch: 3,
-       draw_padded_batch: 4, draw_sparse_batch: 1, draw_bucket: 2, draw_flat_map: 4,
-       draw_interleave: 4, draw_group_by_window: 2}
+       draw_choose: 2, draw_sample: 1, draw_snapshot: 1, draw_options: 1, draw_shuffle: 1,
+       draw_assert_cardinality: 1, draw_map: 7, draw_filter: 4, draw_take_while: 1, draw_unique: 1,
+       draw_unbatch: 3, draw_padded_batch: 4, draw_sparse_batch: 1, draw_bucket: 2,
+       draw_flat_map: 4, draw_interleave: 4, draw_group_by_window: 2}
 # What no order matters to.
 EACH_ALONE = {draw_map: 3, draw_filter: 3, draw_unbatch: 1, draw_prefetch: 1, draw_options: 1,
               draw_flat_map: 1}
