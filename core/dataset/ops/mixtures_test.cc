@@ -145,6 +145,7 @@ TEST_F(Mixtures, SamplesFollowTheWeights) {
   // What has no weight is never drawn, and what is alone is drawn.
   EXPECT_THAT(Numbers(Ok(Sample({zeros, Range(3)}, {0, 1e-300}))), ElementsAre(0, 1, 2));
   EXPECT_EQ(Ok(Sample({zeros, Range(3)}, {0, 1}))->cardinality(), 3);
+  EXPECT_EQ(Ok(Sample({zeros, Range(3)}, {0, 1}, true))->cardinality(), 3);
   EXPECT_EQ(Ok(Sample({Range(2), Range(3)}, {}, true))->cardinality(), kUnknownCardinality);
 }
 

@@ -308,17 +308,20 @@ int64_t SampleCardinality(const Node& node) {
   const Result<std::vector<uint64_t>> weights = WeightsOf(node);
   if (!weights.ok()) return kUnknownCardinality;
   int64_t sum = 0;
+  int64_t drawn = 0;
   bool is_known = true;
   bool any_infinite = false;
   bool all_infinite = true;
   for (size_t i = 0; i < node.inputs().size(); ++i) {
     const int64_t n = node.input(i).cardinality();
     if ((*weights)[i] == 0) continue;
+    ++drawn;
     any_infinite = any_infinite || n == kInfiniteCardinality;
     all_infinite = all_infinite && n == kInfiniteCardinality;
     is_known = is_known && n >= 0 && !__builtin_add_overflow(sum, n, &sum);
   }
-  const bool stops = node.attributes().Bool("stop_on_empty_dataset");
+  // One that is drawn alone is all there is, wherever drawing stops.
+  const bool stops = node.attributes().Bool("stop_on_empty_dataset") && drawn > 1;
   if (stops ? all_infinite : any_infinite) return kInfiniteCardinality;
   return stops || !is_known ? kUnknownCardinality : sum;
 }

@@ -21,6 +21,9 @@ class Step:
         self.text, self.apply = text, apply
         self.is_callback, self.shuffles, self.passes_over = is_callback, shuffles, passes_over
         self.calls = text.startswith(("map", "flat_map", "interleave"))
+        # Whether it may call a function of Python's, by which nobody can tell pipelines apart.
+        self.may_call_back = is_callback or "native=None" in text or "native=False" in text or (
+            text.startswith("from_generator"))
 
 
 class Pipeline:
@@ -33,7 +36,7 @@ class Pipeline:
         self.spec = None
         self.cardinality = 0
         self.is_shuffled = False
-
+        self.may_call_back = False
         self.is_learnt = True  # whether ours knows what its elements are,
         self.is_promised = True  # and says so of all of them
 
@@ -278,7 +281,7 @@ def draw_sample(p):
 
 
 def draw_snapshot(p):
-    if p.is_infinite or p.leaves is None:
+    if p.is_infinite or p.leaves is None or p.may_call_back:
         return None
     compression, path = p.random.choice((None, "AUTO", "GZIP", "SNAPPY")), p.files.fresh()
     return Step(f"snapshot({compression})",

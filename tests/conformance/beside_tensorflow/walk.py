@@ -193,6 +193,7 @@ class Walk:
         datasets = self._applied(step, (None, None))
         if datasets is None:
             return
+        self.pipeline.may_call_back = step.may_call_back
         self._look(datasets)
         for _ in range(self.pipeline.random.randint(0, most_steps)):
             step = draw_step(self.pipeline)
@@ -206,6 +207,7 @@ class Walk:
             datasets = after
             self.exact = self.pipeline.is_promised = self.exact and not step.is_callback
             self.pipeline.is_shuffled = self.pipeline.is_shuffled or step.shuffles
+            self.pipeline.may_call_back = self.pipeline.may_call_back or step.may_call_back
             self._look(datasets)
         end = draw_end(self.pipeline)
         if end is not None:
