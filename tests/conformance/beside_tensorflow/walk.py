@@ -129,7 +129,10 @@ class Walk:
             is_right = counted.error is not None or (
                 len(counted.rows) == mine or -1 == cardinality and len(counted.rows) < mine
                 if counted.ended else mine == -1)
-            if cardinality >= 0 or not is_right:
+            if is_right and cardinality >= 0:  # then theirs has to be wrong
+                met = Rows(SIDES[0], theirs, cardinality + 1)
+                is_right = met.ended and len(met.rows) == mine
+            if not is_right:
                 raise Difference(f"cardinality {cardinality} and {mine}")
             self.knows_more += 1
         mine, error = attempt(lambda: SIDES[1].plain_spec(ours.element_spec))
