@@ -325,11 +325,11 @@ class WindowBatchesStage final : public Stage {
       begins.push_back(i / each_window_ * windows.shift +
                        i % each_window_ * rows_each_ * windows.stride);
     }
-    const int64_t first = begins.front();
-    for (int64_t& begin : begins) begin -= first;
+    // Where windows overlap, the last batch of one may begin behind the next ones' first.
+    const auto [least, most] = std::ranges::minmax(begins);
+    for (int64_t& begin : begins) begin -= least;
     TUTTI_ASSIGN_OR_RETURN(
-        Slab rows, rows_.OnePiece(first, first + begins.back() + (rows_each_ - 1) * windows.stride +
-                                             1));
+        Slab rows, rows_.OnePiece(least, most + (rows_each_ - 1) * windows.stride + 1));
     TUTTI_RETURN_IF_ERROR(Select(&rows));
     if (!RowsAreUniform({&rows, 1})) return Slab();
     Slab made;
