@@ -522,15 +522,15 @@ class TransformationTest(unittest.TestCase):
 
     def test_functions_of_windows_stay_callbacks_where_they_look_into_them(self):
         windows = Dataset.range(7).window(3)
-        sizes = windows.flat_map(lambda w: Dataset.from_tensors(np.int64(len(list(w)))))
+        sizes = windows.flat_map(lambda w: Dataset.from_tensors(np.int64(len(w))))
         self.assertIn("callback", sizes.explain())
         self.assertEqual(list(sizes), [3, 3, 1])
         doubled = windows.flat_map(lambda w: w.map(lambda x: 2 * x).take(2))
         self.assertNotIn("callback", doubled.explain())
         self.assertEqual(list(doubled), [0, 2, 6, 8, 12])
         self.assertEqual(list(windows.flat_map(lambda w: w)), list(range(7)))
-        with self.assertRaisesRegex(errors.InvalidArgumentError, "is a dataset"):
-            windows.map(lambda w: np.negative(w), native=True)
+        with self.assertRaisesRegex(TypeError, "Dataset"):
+            windows.map(lambda w: -w, native=True)
 
     def test_kept_windows_are_saved(self):
         dataset = Dataset.range(20).window(3).prefetch(2).window(2, 1)
