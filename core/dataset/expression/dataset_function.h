@@ -27,9 +27,9 @@
 namespace tutti {
 
 // Dataset `maker` of nodes: "range" of the three numbers start, stop and step, integers;
-// "from_tensors" and "from_tensor_slices" of `structure`, whose leaves the nodes are; and "element",
-// of one node that is a dataset in the element, such as a window: that dataset. It has no elements
-// but in what the function gives: FAILED_PRECONDITION. NOT_FOUND names the makers.
+// "from_tensors" and "from_tensor_slices" of `structure`, whose leaves the nodes are; and
+// "element", of one node that is a dataset in the element, such as a window: that dataset. It has
+// no elements but in what the function gives: FAILED_PRECONDITION. NOT_FOUND names the makers.
 Result<Ref<Dataset>> MakeTracedSource(const Ref<DatasetEnvironment>& environment,
                                       Expression* expression, std::string_view maker,
                                       Ref<const TreeSpec> structure,

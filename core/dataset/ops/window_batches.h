@@ -1,5 +1,5 @@
-// Batches of windows without the windows: `window(...)` behind which a flat_map, or an interleave of
-// one dataset at a time, has a traced function that only makes batches of its window:
+// Batches of windows without the windows: `window(...)` behind which a flat_map, or an interleave
+// of one dataset at a time, has a traced function that only makes batches of its window:
 //
 //   w -> w.batch(n)      (x, y) -> zip(x, y).batch(n)      (x, y) -> zip(x.batch(n), y.batch(n))
 //
