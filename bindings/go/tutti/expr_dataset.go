@@ -8,8 +8,8 @@ import (
 
 // Dataset is a dataset of x, for what the functions of FlatMapExpr and InterleaveExpr give: maker
 // is "range" of the tuple of start, stop and step, "from_tensors" or "from_tensor_slices" of any
-// structure. It has elements only in what such a function gives (ErrFailedPrecondition).
-// ErrNotFound names the makers.
+// structure, or "element" of a component that is a dataset, such as a window. It has elements only
+// in what such a function gives (ErrFailedPrecondition). ErrNotFound names the makers.
 func (x Expr) Dataset(maker string) *Dataset { return x.made(maker, 0) }
 
 // Counted is input by the number x, which is for FlatMapExpr and its like, too: maker is "repeat",
@@ -55,6 +55,11 @@ func (x Expr) Range() *Dataset {
 
 // Slices has the slices of x along axis 0, for FlatMapExpr.
 func (x Expr) Slices() *Dataset { return x.Dataset("from_tensor_slices") }
+
+// Elements is the dataset that x, a component of an element, is, such as a window, for FlatMapExpr:
+// it makes batches of windows without the windows where its function gives x.Elements().Batch(8).
+// ErrInvalidArgument for a tensor.
+func (x Expr) Elements() *Dataset { return x.Dataset("element") }
 
 // DatasetExpressionOf is the native function that gives the dataset that fn gives for a placeholder
 // of an element, for FlatMapWith and InterleaveWith. The functions of MapExpr and its like inside

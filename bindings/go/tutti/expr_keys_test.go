@@ -89,6 +89,27 @@ func TestTracedFunctionsGiveKeys(t *testing.T) {
 	wants(t, numbers.SnapshotExpr(folder, nil).Err(), ErrInvalidArgument)
 }
 
+func TestBatchesOfWindowsAreMadeWithoutTheWindows(t *testing.T) {
+	windows := Range(0, 7, 1).Window(3, WithShift(2), WithDropRemainder(true))
+	batches := windows.FlatMapExpr(func(w Expr) *Dataset { return w.Elements().Batch(3) })
+	want := []int64{0, 1, 2, 2, 3, 4, 4, 5, 6}
+	if got := integers(t, batches.Unbatch()); !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+	again := Deserialize(must[[]byte](t)(batches.Serialize()))
+	if got := integers(t, again.Unbatch()); !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+	iterator := must[*Iterator](t)(batches.Iterator(context.Background()))
+	defer iterator.Close()
+	plan := must[string](t)(iterator.Explain("text"))
+	if !strings.Contains(plan, "made in one operation") {
+		t.Error(plan)
+	}
+	err := Range(0, 3, 1).FlatMapExpr(func(x Expr) *Dataset { return x.Elements() }).Err()
+	wants(t, err, ErrInvalidArgument)
+}
+
 func TestTracedFunctionsCaptureOverSeveralLevels(t *testing.T) {
 	deep := func() *Dataset {
 		return Range(0, 3, 1).FlatMapExpr(func(x Expr) *Dataset {

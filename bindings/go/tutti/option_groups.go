@@ -18,7 +18,8 @@ type ThreadingOptions struct {
 }
 
 // OptimizationOptions are the options under experimental_optimization by their names without that,
-// booleans as 0 and 1: what is not there is not set. native_functions demands native functions; the
+// booleans as 0 and 1: what is not there is not set. native_functions demands native functions;
+// with apply_default_optimizations 0 batches of windows are not made without the windows; the
 // others are kept without effect.
 type OptimizationOptions map[string]int64
 

@@ -485,6 +485,53 @@ class TransformationTest(unittest.TestCase):
         self.assertEqual([(x.tolist(), y.tolist()) for x, y in batches],
                          [([0, 1, 2], [0, 10, 20]), ([1, 2, 3], [10, 20, 30])])
 
+    def test_batches_of_windows_are_made_without_the_windows(self):
+        fused = "batches of windows are made in one operation"
+        plain = tutti.data.Options()
+        plain.experimental_optimization.apply_default_optimizations = False
+        pairs = Dataset.from_tensor_slices({"x": np.arange(12), "y": np.arange(24).reshape(12, 2)})
+        for dataset in (
+                Dataset.range(20).window(8).flat_map(lambda w: w.batch(8)),
+                Dataset.range(20).window(5, 1, drop_remainder=True).flat_map(lambda w: w.batch(5)),
+                Dataset.range(20).window(4, 3, 2).interleave(lambda w: w.batch(3), cycle_length=1),
+                pairs.window(3, 2).flat_map(
+                    lambda w: Dataset.zip({"a": w["y"], "b": w["x"]}).batch(2)),
+                pairs.window(3, 2).flat_map(
+                    lambda w: Dataset.zip((w["x"].batch(3), w["y"].batch(3))))):
+            self.assertNotIn("callback", dataset.explain())
+            self.assertIn(fused, iter(dataset).explain())
+            written = dataset.with_options(plain)
+            self.assertNotIn(fused, iter(written).explain())
+            self.assertEqual(dataset.element_spec, written.element_spec)
+            want = [repr(element) for element in written]
+            self.assertGreater(len(want), 2)
+            self.assertEqual([repr(element) for element in dataset], want)
+            self.assertEqual([repr(element) for element in Dataset.deserialize(
+                dataset.serialize())], want)
+            # One that the two operations have saved, and one of its own.
+            for source in (written, dataset):
+                iterator, again = iter(source), iter(dataset)
+                next(iterator)
+                again.restore(iterator.save())
+                self.assertEqual([repr(element) for element in again], want[1:])
+        iterator = iter(dataset)
+        next(iterator)
+        with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                    "apply_default_optimizations true"):
+            iter(dataset.with_options(plain)).restore(iterator.save())
+
+    def test_functions_of_windows_stay_callbacks_where_they_look_into_them(self):
+        windows = Dataset.range(7).window(3)
+        sizes = windows.flat_map(lambda w: Dataset.from_tensors(np.int64(len(w))))
+        self.assertIn("callback", sizes.explain())
+        self.assertEqual(list(sizes), [3, 3, 1])
+        doubled = windows.flat_map(lambda w: w.map(lambda x: 2 * x).take(2))
+        self.assertNotIn("callback", doubled.explain())
+        self.assertEqual(list(doubled), [0, 2, 6, 8, 12])
+        self.assertEqual(list(windows.flat_map(lambda w: w)), list(range(7)))
+        with self.assertRaisesRegex(TypeError, "Dataset"):
+            windows.map(lambda w: -w, native=True)
+
     def test_kept_windows_are_saved(self):
         dataset = Dataset.range(20).window(3).prefetch(2).window(2, 1)
         iterator = iter(dataset)

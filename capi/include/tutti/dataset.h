@@ -478,6 +478,8 @@ typedef struct tutti_window_options {
  * component of the window's elements: of pairs it is a pair of datasets. These datasets are in
  * memory, and good for as long as anybody has them. An element of the input that failed fails each
  * window that it would stand in, once. `size`, `shift` and `stride` are positive: INVALID_ARGUMENT.
+ * Where flat_map has a function that runs natively and only makes batches of its window, these are
+ * made of the input's elements at once, and there are no such datasets.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_dataset_window(tutti_dataset **dataset, int64_t size,
                                              const tutti_window_options *options);
@@ -733,7 +735,9 @@ TUTTI_API void tutti_dataset_release(const tutti_dataset *dataset);
  * reorder_data_discarding_ops (false), and the integer autotune_cpu_budget. Under
  * experimental_stats the booleans latency_all_edges and profile (false; with profile an iterator
  * measures what tutti_iterator_explain tells), and the texts prefix and counter_prefix;
- * <tutti/stats_aggregator.h> has these, and the aggregator that they are for.
+ * <tutti/stats_aggregator.h> has these, and the aggregator that they are for. With
+ * apply_default_optimizations false no two operations are made in one: else batches of windows are,
+ * as tutti_expression_create_dataset_function says.
  *
  * experimental_deterministic and experimental_threading.* are other names of deterministic and of
  * threading.*. With experimental_slack the thread of the last prefetch pauses after each

@@ -79,8 +79,8 @@
 
 TUTTI_BEGIN_DECLS
 
-/* An expression over elements of `input`, which are tensors of known rank in any structure:
- * INVALID_ARGUMENT for others.
+/* An expression over elements of `input`, which are tensors of known rank in any structure, or
+ * datasets whose elements are known, such as windows: INVALID_ARGUMENT for others.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_create(const tutti_spec *input,
                                                 tutti_expression **out_expression);
@@ -173,7 +173,8 @@ TUTTI_API tutti_status *tutti_expression_create_function(const tutti_expression 
 
 /* A dataset of nodes, which has elements only in what tutti_expression_create_dataset_function
  * makes of it (FAILED_PRECONDITION). `maker` is "range", of a tuple of the integers start, stop and
- * step; "from_tensors" or "from_tensor_slices", of a structure; or, of the dataset `input`, which
+ * step; "from_tensors" or "from_tensor_slices", of a structure; "element", of the parameter of a
+ * component that is a dataset, such as a window: that dataset; or, of the dataset `input`, which
  * is NULL otherwise, "repeat", "take" or "skip" by an integer. The leaves of `nodes` are nodes.
  * NOT_FOUND names the makers. A file's name becomes its records by way of from_tensors, and of
  * tutti_dataset_create_text_line and its like.
@@ -194,8 +195,14 @@ TUTTI_API tutti_status *tutti_expression_capture(tutti_expression *expression,
 
 /* The function from an element to `dataset`. It can be serialised if the functions in it can.
  * INVALID_ARGUMENT for something drawn at random without a seed that does not depend on the
- * element, for functions that have captured nodes of another expression, and for datasets of its
- * nodes.
+ * element, for functions that have captured nodes of another expression, for datasets of its
+ * nodes, and for nodes beside datasets of the element.
+ *
+ * Behind a window, a flat_map of such a function that only makes batches of its windows
+ * (w.batch(n); zip(x, y).batch(n); zip(x.batch(n), y.batch(n))) makes them of the input's elements
+ * at once, without a dataset for each window, unless the option
+ * experimental_optimization.apply_default_optimizations is false. A position goes on under either
+ * from what was saved with that option false; what was saved with it true needs it to be true.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_expression_create_dataset_function(
     tutti_expression *expression, const tutti_dataset *dataset, tutti_function **out_function);

@@ -257,6 +257,12 @@ void StateReader::Section(std::string_view name) {
   if (Tag('s') && Text() != name) Fail("they are of another op");
 }
 
+bool StateReader::IsAt(std::string_view section) const {
+  StateReader ahead = *this;
+  ahead.Section(section);
+  return ahead.ok();
+}
+
 void StateReader::Version(std::string_view what, int64_t known) {
   const int64_t version = Int();
   if (!status_.ok() || version == known) return;

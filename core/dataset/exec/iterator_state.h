@@ -68,6 +68,8 @@ class StateReader {
   std::string_view Bytes();
   std::vector<int64_t> Ints();
   void Section(std::string_view name);
+  // Whether that section comes next; reads nothing.
+  bool IsAt(std::string_view section) const;
   // An Int that says in which version `what` was written: fails with OtherStateVersion.
   void Version(std::string_view what, int64_t known);
   // Null when it failed.

@@ -96,14 +96,23 @@ Result<std::unique_ptr<Stage>> MakeStage(const Node& node, const ExecContext& co
         "or batched are used again and again in what is made of them; use each fewer times",
         node.label(), kMostStages);
   }
+  const Node* const below =
+      node.op().input_of_fused != nullptr ? node.op().input_of_fused(node, context) : nullptr;
   const auto measured = [&](StageInputs inputs) -> Result<std::unique_ptr<Stage>> {
     const RecordInContext record(context, node);
-    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage,
-                           node.op().make_stage(node, context, std::move(inputs)));
+    const auto make = below != nullptr ? node.op().make_fused : node.op().make_stage;
+    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage, make(node, context, std::move(inputs)));
     return Profiled(node, MeasuredIfAll(node, std::move(stage), context), context);
   };
   if (node.makes_parts_late()) return measured({});
   StageInputs inputs;
+  if (below != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage, MakeStage(*below, context));
+    // What the input that is left out would have told is what stands below it.
+    const RecordInContext record(context, node.input());
+    inputs.push_back(Profiled(node.input(), std::move(stage), context));
+    return measured(std::move(inputs));
+  }
   for (const Ref<const Node>& input : node.inputs()) {
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Stage> stage, MakeStage(*input, context));
     inputs.push_back(std::move(stage));

@@ -18,14 +18,18 @@
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/graph/value_proto.h"
 #include "core/tensor/cast.h"
+#include "tutti/v1/dataset.pb.h"
 
 namespace tutti {
 namespace {
 
 constexpr int64_t kDatasetFunctionVersion = 1;
+// Of elements in which datasets stand.
+constexpr int64_t kElementDatasetsVersion = 2;
+constexpr std::string_view kElementMaker = "element";
 constexpr int kMostInsideOfOneAnother = 64;  // in a definition
-constexpr std::array<std::string_view, 3> kSourceMakers = {"range", "from_tensors",
-                                                           "from_tensor_slices"};
+constexpr std::array<std::string_view, 4> kSourceMakers = {"range", "from_tensors",
+                                                           "from_tensor_slices", kElementMaker};
 constexpr std::array<std::string_view, 3> kCountMakers = {"repeat", "take", "skip"};
 
 template <class Makers>
@@ -35,7 +39,7 @@ bool IsOneOf(const Makers& makers, std::string_view name) {
 
 Status NoMaker(std::string_view maker) {
   return NotFound("expression: there is no maker '{}' of datasets of nodes; there are range, "
-                  "from_tensors, from_tensor_slices, repeat, take, skip",
+                  "from_tensors, from_tensor_slices, element, repeat, take, skip",
                   maker);
 }
 
@@ -73,7 +77,8 @@ Status CheckTracedSource(const Node& node) {
   const auto* places = node.attributes().Get<std::vector<int64_t>>("places");
   const auto* tree = node.attributes().Get<Ref<const TreeSpec>>("tree");
   if (tree == nullptr || (*tree)->num_leaves() != places->size() ||
-      (*maker == "range" && places->size() != 3)) {
+      (*maker == "range" && places->size() != 3) ||
+      (*maker == kElementMaker && !(*tree)->is_leaf())) {
     return InvalidArgument("{}: the structure does not fit the places", node.label());
   }
   if (node.attributes().Get<Ref<const ElementSpec>>("spec") == nullptr) {
@@ -112,7 +117,8 @@ Result<std::unique_ptr<Stage>> NoStage(const Node& node, const ExecContext&,
 // The graph with what one element has put in its places.
 class Filling final : public GraphRewrite {
  public:
-  Filling(OpRegistry* ops, std::span<const Ref<Tensor>> values) : ops_(ops), values_(values) {}
+  Filling(OpRegistry* ops, std::span<const Ref<Tensor>> values, const Value& element)
+      : ops_(ops), values_(values), element_(element) {}
 
  protected:
   Result<Ref<const Node>> Replace(const Node& node) override {
@@ -155,9 +161,21 @@ class Filling final : public GraphRewrite {
     return number->item<int64_t>();
   }
 
+  // The dataset that stands in the element itself.
+  Result<Ref<const Node>> ElementAt(const Node& node, int64_t leaf) const {
+    if (static_cast<size_t>(leaf) >= element_.num_leaves() ||
+        element_.leaf(static_cast<size_t>(leaf)).kind() != LeafKind::kDataset) {
+      return InvalidArgument("{}: component {} of the element is no dataset", node.label(), leaf);
+    }
+    const auto* const dataset =
+        element_.leaf(static_cast<size_t>(leaf)).object_as<const Dataset>();
+    return Ref<const Node>::Retain(&dataset->node());
+  }
+
   Result<Ref<const Node>> Source(const Node& node) const {
     const std::string maker = MakerOf(node);
     const auto& places = *node.attributes().Get<std::vector<int64_t>>("places");
+    if (maker == kElementMaker) return ElementAt(node, places[0]);
     TUTTI_ASSIGN_OR_RETURN(const OpTraits* op, ops_->Find(maker));
     Attributes attributes;
     if (maker == "range") {
@@ -194,6 +212,7 @@ class Filling final : public GraphRewrite {
 
   OpRegistry* const ops_;
   const std::span<const Ref<Tensor>> values_;
+  const Value& element_;
 };
 
 // Of which trace the places of a node are, while that is put together; 0 in what it has become.
@@ -282,6 +301,12 @@ std::string NameOfDataset(const Dataset& dataset) {
   return text;
 }
 
+bool HasDatasets(const ElementSpec& input) {
+  return std::ranges::any_of(input.leaves(), [](const LeafSpec& leaf) {
+    return leaf.kind == LeafKind::kDataset;
+  });
+}
+
 class DatasetFunction final : public CapturingFunction {
  public:
   // `values`: an expression that gives the exports as a tuple; null without any.
@@ -312,12 +337,15 @@ class DatasetFunction final : public CapturingFunction {
       for (const Leaf& leaf : given->leaves()) values.push_back(leaf.tensor_ref());
     }
     const Ref<DatasetEnvironment>& environment = dataset_->environment();
-    Filling filling(&environment->ops(), values);
+    Filling filling(&environment->ops(), values, in);
     TUTTI_ASSIGN_OR_RETURN(Ref<const Node> node, filling.Rewrite(dataset_->node()));
     Ref<Dataset> made = Dataset::OfNode(environment, std::move(node), dataset_->options());
     *out = Value::OfLeaf(Leaf(LeafKind::kDataset, std::move(made)));
     return OkStatus();
   }
+
+  // Null where it is made of nodes, too.
+  const Dataset* of_element() const { return values_ ? nullptr : dataset_.get(); }
 
   Granularity granularity() const override { return Granularity::kRow; }
   bool calls_host() const override { return false; }
@@ -335,6 +363,16 @@ class DatasetFunction final : public CapturingFunction {
   Result<FunctionDefinition> Define() const override {
     StateWriter writer;
     writer.Section(kDatasetFunctionKind);
+    if (HasDatasets(*input_)) {
+      writer.Int(kElementDatasetsVersion);
+      v1::SpecDef spec;
+      TUTTI_RETURN_IF_ERROR(CheckLevels(*input_));
+      WriteSpec(*input_, &spec);
+      writer.Bytes(spec.SerializeAsString());
+      TUTTI_ASSIGN_OR_RETURN(const std::string given, dataset_->Serialize());
+      writer.Bytes(given);
+      return FunctionDefinition{std::string(kDatasetFunctionKind), std::move(writer).TakeBytes()};
+    }
     writer.Int(kDatasetFunctionVersion);
     // Without values there is one all the same, which says what elements are.
     Ref<Function> values = values_;
@@ -384,7 +422,53 @@ Result<std::vector<int64_t>> ExportAll(Expression* expression, std::span<const i
   return places;
 }
 
+// The dataset in the element that the one node is.
+Result<Ref<Dataset>> MakeElementSource(const Ref<DatasetEnvironment>& environment,
+                                       const Expression& expression,
+                                       std::span<const int64_t> nodes) {
+  if (nodes.size() != 1) {
+    return InvalidArgument("element: expected one node, that of a dataset in the element, got {}",
+                           nodes.size());
+  }
+  TUTTI_ASSIGN_OR_RETURN(const int64_t leaf, expression.DatasetLeaf(nodes[0]));
+  Attributes attributes;
+  attributes.Set("maker", std::string(kElementMaker));
+  attributes.Set("places", std::vector<int64_t>{leaf});
+  attributes.Set("tree", Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()));
+  attributes.Set("spec", expression.input()->leaf(static_cast<size_t>(leaf)).inner);
+  attributes.Set(kTrace, NumberOf(&expression));
+  return Dataset::Make(environment, kTracedSourceOp.name, {}, std::move(attributes), {});
+}
+
+// What stands behind the version of a function of elements in which datasets stand.
+Result<Ref<Function>> ReadOfDatasets(const Ref<DatasetEnvironment>& environment,
+                                     StateReader* reader, int depth) {
+  const std::string_view spec_bytes = reader->Bytes();
+  const std::string_view dataset_bytes = reader->Bytes();
+  TUTTI_RETURN_IF_ERROR(reader->status());
+  v1::SpecDef def;
+  if (!def.ParseFromArray(spec_bytes.data(), static_cast<int>(spec_bytes.size()))) {
+    return InvalidArgument("deserialize: of a function that gives datasets it cannot be read what "
+                           "its elements are");
+  }
+  TUTTI_ASSIGN_OR_RETURN(Ref<const ElementSpec> input, ReadSpec(def));
+  TUTTI_ASSIGN_OR_RETURN(Ref<Dataset> dataset,
+                         ReadDefinition(environment, dataset_bytes, depth + 1));
+  return Ref<Function>(
+      MakeRef<DatasetFunction>(Ref<Function>(), std::move(input), std::move(dataset)));
+}
+
 }  // namespace
+
+const Dataset* DatasetOfElement(const Function& function) {
+  const auto* const gives = dynamic_cast<const DatasetFunction*>(&function);
+  return gives == nullptr ? nullptr : gives->of_element();
+}
+
+std::optional<int64_t> ElementLeafOf(const Node& node) {
+  if (&node.op() != &kTracedSourceOp || MakerOf(node) != kElementMaker) return std::nullopt;
+  return (*node.attributes().Get<std::vector<int64_t>>("places"))[0];
+}
 
 constinit const OpTraits kTracedSourceOp = {
     .name = "traced_source",
@@ -411,6 +495,7 @@ Result<Ref<Dataset>> MakeTracedSource(const Ref<DatasetEnvironment>& environment
                                       Ref<const TreeSpec> structure,
                                       std::span<const int64_t> nodes) {
   if (!IsOneOf(kSourceMakers, maker)) return NoMaker(maker);
+  if (maker == kElementMaker) return MakeElementSource(environment, *expression, nodes);
   TUTTI_ASSIGN_OR_RETURN(std::vector<LeafSpec> leaves, SpecsOf(*expression, nodes));
   if (maker == "range" && nodes.size() != 3) {
     return InvalidArgument("range: expected start, stop and step, got {} nodes", nodes.size());
@@ -492,6 +577,9 @@ Result<Ref<Function>> ReadDatasetFunction(const Ref<DatasetEnvironment>& environ
   StateReader reader(payload);
   reader.Section(kDatasetFunctionKind);
   const int64_t version = reader.Int();
+  if (reader.ok() && version == kElementDatasetsVersion) {
+    return ReadOfDatasets(environment, &reader, depth);
+  }
   const bool has_values = reader.IntIn(0, 1) != 0;
   const std::string_view definition = reader.Bytes();
   const std::string_view dataset_bytes = reader.Bytes();
@@ -500,7 +588,7 @@ Result<Ref<Function>> ReadDatasetFunction(const Ref<DatasetEnvironment>& environ
     return InvalidArgument("deserialize: this definition has a function that gives datasets in "
                            "version {}, and version {} is known here; read it with the release "
                            "that wrote it",
-                           version, kDatasetFunctionVersion)
+                           version, kElementDatasetsVersion)
         .With("version", version);
   }
   TUTTI_ASSIGN_OR_RETURN(Ref<Function> values, ReadExpressionFunction(definition));

@@ -13,6 +13,7 @@
 #define TUTTI_CORE_DATASET_EXPRESSION_DATASET_FUNCTION_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -25,9 +26,10 @@
 
 namespace tutti {
 
-// Dataset `maker` of nodes: "range" of the three numbers start, stop and step, integers; and
-// "from_tensors" and "from_tensor_slices" of `structure`, whose leaves the nodes are. It has no
-// elements but in what the function gives: FAILED_PRECONDITION. NOT_FOUND names the makers.
+// Dataset `maker` of nodes: "range" of the three numbers start, stop and step, integers;
+// "from_tensors" and "from_tensor_slices" of `structure`, whose leaves the nodes are; and
+// "element", of one node that is a dataset in the element, such as a window: that dataset. It has
+// no elements but in what the function gives: FAILED_PRECONDITION. NOT_FOUND names the makers.
 Result<Ref<Dataset>> MakeTracedSource(const Ref<DatasetEnvironment>& environment,
                                       Expression* expression, std::string_view maker,
                                       Ref<const TreeSpec> structure,
@@ -37,10 +39,17 @@ Result<Ref<Dataset>> MakeTracedCount(const Dataset& input, Expression* expressio
                                      std::string_view maker, int64_t node);
 
 // The function from an element to `dataset`, made of the expression's nodes. INVALID_ARGUMENT where
-// something in it was drawn at random by no seed and does not depend on the element, or where a
-// function has captured nodes of another expression.
+// something in it was drawn at random by no seed and does not depend on the element, where a
+// function has captured nodes of another expression, or where nodes are used beside a dataset that
+// stands in the element.
 Result<Ref<Function>> MakeDatasetFunction(const Ref<Expression>& expression,
                                           const Dataset& dataset);
+
+// What such a function makes of its element's datasets alone, for who does without the calls; null
+// for all other functions.
+const Dataset* DatasetOfElement(const Function& function);
+// Of a node in it that is a dataset of the element: which leaf that is.
+std::optional<int64_t> ElementLeafOf(const Node& node);
 
 extern const OpTraits kTracedSourceOp;
 extern const OpTraits kTracedCountOp;

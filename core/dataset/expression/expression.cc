@@ -88,14 +88,20 @@ std::string ExpressionText(std::span<const ExpressionNode> nodes, int64_t node) 
   return text;
 }
 
+Status NoTensor(const ElementSpec& input, size_t leaf) {
+  return InvalidArgument(
+      "expression: elements must be tensors of known rank, and component {} of {} is none; use a "
+      "callback, or say what the elements are where they are made",
+      ParameterText(input, static_cast<int64_t>(leaf)), input.ToString());
+}
+
 Result<Ref<Expression>> Expression::Create(Ref<const ElementSpec> input) {
   for (size_t i = 0; i < input->num_leaves(); ++i) {
     const LeafSpec& leaf = input->leaf(i);
-    if (leaf.is_tensor() && leaf.shape.has_rank() && !input->tree().has_composites()) continue;
-    return InvalidArgument(
-        "expression: elements must be tensors of known rank, and component {} of {} is none; use a "
-        "callback, or say what the elements are where they are made",
-        ParameterText(*input, static_cast<int64_t>(i)), input->ToString());
+    const bool is_known = leaf.is_tensor() ? leaf.shape.has_rank()
+                                           : leaf.kind == LeafKind::kDataset && leaf.inner;
+    if (is_known && !input->tree().has_composites()) continue;
+    return NoTensor(*input, i);
   }
   if (input->num_leaves() == 0) {
     return InvalidArgument("expression: elements must have a tensor, and {} has none; use a "
@@ -108,6 +114,28 @@ Status Expression::CheckNodeLocked(int64_t node) const {
   if (0 <= node && node < static_cast<int64_t>(nodes_.size())) return OkStatus();
   return InvalidArgument("expression: {} is none of its nodes, which are 0 to {}", node,
                          static_cast<int64_t>(nodes_.size()) - 1);
+}
+
+// No tensor has that dtype: such a node is a dataset.
+Status Expression::CheckTensorLocked(int64_t node) const {
+  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  const ExpressionNode& it = nodes_[static_cast<size_t>(node)];
+  if (it.dtype != DType::kInvalid) return OkStatus();
+  return InvalidArgument(
+      "expression: {} is a dataset, and a tensor is needed; use functions of datasets for what it "
+      "becomes by the maker 'element', or a callback",
+      it.attributes.text);
+}
+
+Result<int64_t> Expression::DatasetLeaf(int64_t node) const {
+  const std::lock_guard lock(mutex_);
+  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  const ExpressionNode& it = nodes_[static_cast<size_t>(node)];
+  if (it.op == ExpressionOp::kParameter && it.dtype == DType::kInvalid) return it.leaf;
+  return InvalidArgument(
+      "element: expected a node that is a dataset in the element, and {} is a tensor; the maker "
+      "from_tensors or from_tensor_slices makes a dataset of one",
+      ExpressionText(nodes_, node));
 }
 
 Status Expression::CheckNode(int64_t node) const {
@@ -171,7 +199,7 @@ Status Expression::AddCapture(CapturedNode captured) {
 
 Result<int64_t> Expression::Export(int64_t node) {
   const std::lock_guard lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  TUTTI_RETURN_IF_ERROR(CheckTensorLocked(node));
   for (size_t i = 0; i < exports_.size(); ++i) {
     if (exports_[i] == node) return static_cast<int64_t>(i);
   }
@@ -312,7 +340,7 @@ Result<int64_t> Expression::Apply(std::string_view name, std::span<const int64_t
   node.op = operation->op;
   node.attributes = std::move(attributes);
   for (const int64_t input : inputs) {
-    TUTTI_RETURN_IF_ERROR(CheckNodeLocked(input));
+    TUTTI_RETURN_IF_ERROR(CheckTensorLocked(input));
     node.inputs.push_back(static_cast<int32_t>(input));
   }
   const bool conditional = node.op == ExpressionOp::kWhere;
@@ -346,7 +374,7 @@ Result<int64_t> Expression::Call(Ref<Function> function, int64_t input, int64_t 
         function->name());
   }
   const std::lock_guard lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(input));
+  TUTTI_RETURN_IF_ERROR(CheckTensorLocked(input));
   ExpressionNode node;
   node.op = ExpressionOp::kCall;
   node.inputs = {static_cast<int32_t>(input)};
@@ -368,7 +396,7 @@ Result<int64_t> Expression::Call(Ref<Function> function, int64_t input, int64_t 
 
 Result<TensorSpec> Expression::SpecOf(int64_t node) const {
   const std::lock_guard lock(mutex_);
-  TUTTI_RETURN_IF_ERROR(CheckNodeLocked(node));
+  TUTTI_RETURN_IF_ERROR(CheckTensorLocked(node));
   const ExpressionNode& found = nodes_[static_cast<size_t>(node)];
   return TensorSpec{found.dtype, found.shape};
 }

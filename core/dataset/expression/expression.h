@@ -92,12 +92,15 @@ class Expression final : public RefCounted {
   static constexpr size_t kMaxNodes = 100'000;
 
   // Of elements of `input`, tensors of known rank: INVALID_ARGUMENT for others, which a callback
-  // takes.
+  // takes. A component may be a dataset whose elements are known: its parameter is a node that no
+  // operation takes, of which a function that gives datasets makes one (dataset_function.h).
   static Result<Ref<Expression>> Create(Ref<const ElementSpec> input);
 
   // Nodes are numbers, from 0.
   // Leaf `leaf` of the element. OUT_OF_RANGE when there is none.
   Result<int64_t> Parameter(int64_t leaf);
+  // Of a node that is a dataset: the leaf of the element that it is. INVALID_ARGUMENT for others.
+  Result<int64_t> DatasetLeaf(int64_t node) const;
   Result<int64_t> Constant(Ref<Tensor> value, bool weak);
   // Node `node` of `outer`, which is made around this one: the same node for the same one.
   // INVALID_ARGUMENT where others were captured of another expression, or for this one itself.
@@ -137,6 +140,7 @@ class Expression final : public RefCounted {
   ~Expression() override = default;
 
   Status CheckNodeLocked(int64_t node) const;
+  Status CheckTensorLocked(int64_t node) const;
   Result<int64_t> Add(ExpressionNode node);
   ExpressionNode CapturedParameter(size_t capture, std::string text) const;
   // The inputs' dtypes made one, weak constants taking that of the others.
@@ -155,6 +159,8 @@ class Expression final : public RefCounted {
 std::string ExpressionText(std::span<const ExpressionNode> nodes, int64_t node);
 // A name of parameter `leaf` of such elements: "x", "x['label']".
 std::string ParameterText(const ElementSpec& input, int64_t leaf);
+// INVALID_ARGUMENT for a component that is no tensor of known rank.
+Status NoTensor(const ElementSpec& input, size_t leaf);
 
 // The dtype and shape of a node whose inputs are known. INVALID_ARGUMENT for inputs and attributes
 // that the operation does not take.

@@ -348,6 +348,9 @@ Result<Ref<Function>> MakeExpressionFunction(const Expression& expression,
     return InvalidArgument("expression: expected a node for each leaf of {}, got {} nodes",
                            structure->ToString(), results.size());
   }
+  for (size_t i = 0; i < expression.input()->num_leaves(); ++i) {
+    if (!expression.input()->leaf(i).is_tensor()) return NoTensor(*expression.input(), i);
+  }
   const std::vector<ExpressionNode> nodes = expression.nodes();
   std::vector<int32_t> outputs;
   std::vector<LeafSpec> leaves;

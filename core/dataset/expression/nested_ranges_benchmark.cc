@@ -96,15 +96,34 @@ const StatusRep* BatchOfWindow(Context*, const Value* in, Value** out, void*) {
   return nullptr;
 }
 
-void RangeWindowBatch(benchmark::State& state) {
+constexpr int64_t kFew = 80'000;
+
+// By a function of the host, which is called for each window.
+void RangeWindowCallback(benchmark::State& state) {
   World world;
   const Ref<Function> function =
       StoredCallback::Create(BatchOfWindow, MakeRef<HostData>(nullptr, nullptr, nullptr), {})
           .value();
-  constexpr int64_t kFew = 80'000;
   Walk(state, world.Range(kFew)->Window(8).value()->FlatMap(function).value(), kFew);
 }
-BENCHMARK(RangeWindowBatch)->Unit(benchmark::kMillisecond);
+BENCHMARK(RangeWindowCallback)->Unit(benchmark::kMillisecond);
+
+// Traced: batches of 8 of windows of 8, one behind the other or each one element further.
+void RangeWindowBatch(benchmark::State& state) {
+  World world;
+  const Ref<Dataset> windows =
+      world.Range(kFew)->Window(8, state.range(0), 1, state.range(0) == 1).value();
+  const Ref<Expression> trace = Expression::Create(windows->promised_spec()).value();
+  const int64_t window = trace->Parameter(0).value();
+  const Ref<Dataset> batches =
+      MakeTracedSource(world.datasets(), trace.get(), "element",
+                       Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()), {&window, 1})
+          .value()
+          ->Batch(8)
+          .value();
+  Walk(state, windows->FlatMap(MakeDatasetFunction(trace, *batches).value()).value(), kFew);
+}
+BENCHMARK(RangeWindowBatch)->ArgName("shift")->Arg(8)->Arg(1)->Unit(benchmark::kMillisecond);
 
 constexpr int64_t kVectors = 50'000;
 constexpr int64_t kFloats = 64;

@@ -23,7 +23,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr KeyRecord kKeys[DatasetOptions::kNumKeys] = {
     {"deterministic", true, 0, 1, 1},
     {"experimental_slack", true, 0, 1, 0},
-    {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1, false},
+    {"experimental_optimization.apply_default_optimizations", true, 0, 1, 1},
     {"threading.private_threadpool_size", false, 0, kMax, 0},
     {"threading.max_intra_op_parallelism", false, 0, kMax, 0},
     {"autotune.ram_budget", false, 0, kMax, 0},

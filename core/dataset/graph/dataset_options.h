@@ -33,6 +33,9 @@
 //                                                        which an operation calls the host's
 //                                                        function is refused; false: bindings make
 //                                                        no expressions of functions unless asked
+//   experimental_optimization.apply_default_optimizations
+//                                                        bool, true; false: no two operations
+//                                                        become one (window_batches.h)
 //   experimental_optimization.<switch>                   see kKeys; without effect yet
 //   experimental_stats.latency_all_edges                 bool, false; every operation is measured,
 //                                                        where there is an aggregator
@@ -136,6 +139,9 @@ class DatasetOptions {
   }
   bool demands_native_functions() const { return Value(Key::kNativeFunctions, 0) != 0; }
   int64_t ram_budget() const { return Value(Key::kRamBudget, 0); }
+  bool applies_default_optimizations() const {
+    return Value(Key::kApplyDefaultOptimizations, 1) != 0;
+  }
   bool autotune() const { return Value(Key::kAutotune, 1) != 0; }
   bool autotune_buffers() const { return Value(Key::kAutotuneBuffers, 1) != 0; }
   int64_t autotune_cpu_budget() const { return Value(Key::kAutotuneCpuBudget, 0); }

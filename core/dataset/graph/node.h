@@ -137,6 +137,12 @@ struct OpTraits {
   Result<std::unique_ptr<Stage>> (*make_stage)(const Node& node, const ExecContext& context,
                                                std::vector<std::unique_ptr<Stage>> inputs) =
       nullptr;
+  // Of an op that may be one with its input: the node below both on whose stage make_fused makes
+  // theirs, null where they stay two. Both are null for other ops.
+  const Node* (*input_of_fused)(const Node& node, const ExecContext& context) = nullptr;
+  Result<std::unique_ptr<Stage>> (*make_fused)(const Node& node, const ExecContext& context,
+                                               std::vector<std::unique_ptr<Stage>> inputs) =
+      nullptr;
 
   std::span<const AttributeTraits> AllAttributes() const;
   // Null for a name that there is none of.

@@ -10,6 +10,7 @@
 #include "core/dataset/ops/inner_spec.h"
 #include "core/dataset/ops/interleave_stage.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/dataset/ops/window_batches.h"
 
 namespace tutti {
 namespace {
@@ -40,6 +41,8 @@ constinit const OpTraits kFlatMapOp = {
     .element_spec = PromisedInnerSpec,
     .look_at_dataset = LookAtInnerDataset,
     .make_stage = MakeFlatMap,
+    .input_of_fused = InputOfWindowBatches,
+    .make_fused = MakeWindowBatches,
 };
 
 }  // namespace tutti

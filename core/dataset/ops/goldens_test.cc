@@ -368,6 +368,11 @@ class GoldenPipelines : public DatasetTest {
          [this] { return Case{Ok(Range(4)->FlatMap(TracedSums(datasets_))), 2}; }},
         {"flat_map.expression_in_expression",
          [this] { return Case{Ok(Range(4)->FlatMap(TracedTwice(datasets_))), 2}; }},
+        {"flat_map.window_batches",
+         [this] {
+           const Ref<Dataset> windows = Ok(Range(9)->Window(4, 2));
+           return Case{Ok(windows->FlatMap(TracedBatches(*windows, 3))), 3};
+         }},
         {"from_elements",
          [this] {
            Attributes attributes;

@@ -16,6 +16,7 @@
 #include "core/dataset/ops/inner_spec.h"
 #include "core/dataset/ops/interleave_stage.h"
 #include "core/dataset/ops/op_parts.h"
+#include "core/dataset/ops/window_batches.h"
 
 namespace tutti {
 namespace {
@@ -80,6 +81,12 @@ Result<std::unique_ptr<Stage>> MakeInterleave(const Node& node, const ExecContex
   return MakeParallelInterleaveStage(node, context, std::move(inputs), cycle, parallelism);
 }
 
+// Of one dataset at a time it is a flat_map.
+const Node* InputOfFused(const Node& node, const ExecContext& context) {
+  if (CycleLengthOf(node) != 1 || node.attributes().Int("num_parallel_calls") != 0) return nullptr;
+  return InputOfWindowBatches(node, context);
+}
+
 }  // namespace
 
 constinit const OpTraits kInterleaveOp = {
@@ -101,6 +108,8 @@ constinit const OpTraits kInterleaveOp = {
     .element_spec = PromisedInnerSpec,
     .look_at_dataset = LookAtInnerDataset,
     .make_stage = MakeInterleave,
+    .input_of_fused = InputOfFused,
+    .make_fused = MakeWindowBatches,
 };
 
 }  // namespace tutti

@@ -16,6 +16,7 @@
 #include "core/dataset/graph/dataset_environment.h"
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/ops/inner_spec.h"
+#include "core/dataset/ops/window_batches.h"
 #include "core/dataset/ops/woven_rows.h"
 
 namespace tutti {
@@ -114,6 +115,11 @@ class InterleaveStage final : public Stage {
 
   Status Restore(StateReader* reader, const CallOptions& options) override {
     TUTTI_RETURN_IF_ERROR(Empty(options));
+    if (reader->IsAt(kWindowBatchesSection)) {
+      reader->Fail("they were saved where batches of windows were made in one operation; leave the "
+                   "option experimental_optimization.apply_default_optimizations true");
+      return reader->status();
+    }
     reader->Section("interleave");
     inners_.Restore(reader);
     index_ = reader->IntIn(0, kMostRows);

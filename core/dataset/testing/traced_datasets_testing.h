@@ -70,6 +70,17 @@ inline Ref<Function> TracedRepeats(const Ref<DatasetEnvironment>& environment) {
   return MakeDatasetFunction(outer.trace, *repeated).value();
 }
 
+// Of a window the batches of so many.
+inline Ref<Function> TracedBatches(const Dataset& windows, int64_t size) {
+  const Ref<Expression> trace = Expression::Create(windows.promised_spec()).value();
+  const int64_t window = trace->Parameter(0).value();
+  const Ref<Dataset> elements =
+      MakeTracedSource(windows.environment(), trace.get(), "element",
+                       Ref<const TreeSpec>::Retain(&TreeSpec::Leaf()), {&window, 1})
+          .value();
+  return MakeDatasetFunction(trace, *elements->Batch(size).value()).value();
+}
+
 // Of x, of each y below it, of each z below that: 100 x + 10 y + z.
 inline Ref<Function> TracedTwice(const Ref<DatasetEnvironment>& environment) {
   const TracedNumber outer;

@@ -9,7 +9,7 @@ import numpy as np
 
 from tutti import _dtypes, _native, errors
 from tutti._composites import RaggedTensor, SparseTensor
-from tutti._specs import TensorSpec
+from tutti._specs import DatasetSpec, TensorSpec
 from tutti._tensor import Tensor
 from tutti.data import _effects, _numpy_rules
 from tutti.data._function import RAGGED, VAR_LEN, Function
@@ -595,7 +595,18 @@ def _placeholders(trace: _Trace, spec: Any, leaves: Iterator[int]) -> Any:
         return type(spec)(*(_placeholders(trace, part, leaves) for part in spec))
     if isinstance(spec, (tuple, list)):
         return type(spec)(_placeholders(trace, part, leaves) for part in spec)
-    return Expr._of(trace, _native.expression_add_parameter(trace.handle, next(leaves)))
+    node = _native.expression_add_parameter(trace.handle, next(leaves))
+    return _dataset_in_element(trace, node) if isinstance(spec, DatasetSpec) else \
+        Expr._of(trace, node)
+
+
+def _dataset_in_element(trace: _Trace, node: int) -> Any:
+    """A dataset that stands in the element, such as a window."""
+    from tutti.data._dataset import Dataset
+
+    no_input: Any = None
+    return Dataset._of(_native.expression_add_dataset(trace.handle, "element", no_input,
+                                                      np.int64(node)))
 
 
 def _nodes(trace: _Trace, result: Any) -> Any:
@@ -666,7 +677,9 @@ def expression(function: Callable[..., Any], element_spec: Any) -> Function:
     It runs without Python, on many elements at once, can be serialised, and takes no part in what
     `function` does besides: a counter counts once. element_spec: a TensorSpec of known rank, or a
     structure of some; the parts of a tuple are arguments of their own. The result: a structure of
-    placeholders, of sparse and ragged tensors of placeholders, of numbers and arrays. TypeError for
+    placeholders, of sparse and ragged tensors of placeholders, of numbers and arrays; or a dataset.
+    In the place of a DatasetSpec, of a window, stands a Dataset, which has elements only in the
+    dataset that the function makes of it. TypeError for
     what asks a placeholder for its value, such as an `if`; InvalidArgumentError for operations,
     dtypes and shapes that do not fit. For Dataset.reduce the element is a tuple of the state and an
     element.

@@ -192,7 +192,7 @@ class Options(_Group):
     after each experimental_distribute.num_devices elements (unset: 1; a strategy sets it to its
     replicas in this process) it pauses for a fifth of the time that the last one lay ready.
     explain() names the prefetch, and says which options are kept without effect: what stands under
-    experimental_optimization, but for native_functions.
+    experimental_optimization, but for native_functions and apply_default_optimizations.
     """
 
     __slots__ = ()
@@ -250,8 +250,9 @@ class OptimizationOptions(_Group):
     functions that are given to the dataset are traced as with native=True, and an iterator over one
     in which an operation calls Python is a FailedPreconditionError; False keeps functions that are
     given to the dataset callbacks. Unset, a function is traced where it makes no difference
-    (Dataset.map). The others are kept without effect: the library makes none of these rewritings,
-    or makes them always."""
+    (Dataset.map). apply_default_optimizations False: batches of windows are not made without the
+    windows (Dataset.window). The others are kept without effect: the library makes none of these
+    rewritings, or makes them always."""
 
     __slots__ = ()
 

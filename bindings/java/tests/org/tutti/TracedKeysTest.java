@@ -12,6 +12,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.tutti.data.Dataset;
+import org.tutti.data.DatasetIterator;
 import org.tutti.data.Expr;
 import org.tutti.data.Padding;
 import org.tutti.data.SnapshotOptions;
@@ -106,5 +107,21 @@ class TracedKeysTest {
     assertEquals(List.of(0L, 0L, 0L, 1L, 0L, 1L), numbers(Dataset.range(3).flatMapExpr(
         x -> Dataset.range(2).flatMapExpr(y -> x.range()))));
     assertThrows(NullPointerException.class, () -> numbers.interleaveExpr(null));
+  }
+
+  @Test
+  void batchesOfWindowsAreMadeWithoutTheWindows() {
+    final Dataset windows = Dataset.range(7).window(3, 2L, 1, true);
+    final Dataset batches = windows.flatMapExpr(w -> w.elements().batch(3));
+    assertTrue(batches.explain().contains("native element -> batch"), batches.explain());
+    assertEquals(List.of(0L, 1L, 2L, 2L, 3L, 4L, 4L, 5L, 6L), numbers(batches.unbatch()));
+    assertEquals(numbers(batches.unbatch()),
+        numbers(Dataset.deserialize(batches.serialize()).unbatch()));
+    try (DatasetIterator iterator = batches.iterator()) {
+      assertTrue(iterator.explain().contains("made in one operation"), iterator.explain());
+    }
+    final TuttiException refused = assertThrows(TuttiException.class,
+        () -> Dataset.range(3).flatMapExpr(x -> x.elements()));
+    assertTrue(refused.getMessage().contains("is a tensor"), refused.getMessage());
   }
 }

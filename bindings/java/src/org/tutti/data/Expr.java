@@ -611,7 +611,8 @@ public final class Expr {
 
   /**
    * A dataset of this for what flatMapExpr and interleaveExpr give: {@code maker} is "range" of a
-   * tuple of start, stop and step; "from_tensors" or "from_tensor_slices" of any structure. It has
+   * tuple of start, stop and step; "from_tensors" or "from_tensor_slices" of any structure;
+   * "element" of a component that is a dataset, such as a window. It has
    * elements only in what that function gives (FAILED_PRECONDITION). NOT_FOUND names the makers.
    */
   public Dataset dataset(String maker) {
@@ -638,6 +639,15 @@ public final class Expr {
   /** The slices of this along axis 0, for flatMapExpr. */
   public Dataset slices() {
     return dataset("from_tensor_slices");
+  }
+
+  /**
+   * The dataset that this component of an element is, such as a window, for flatMapExpr:
+   * {@code windows.flatMapExpr(w -> w.elements().batch(8))} makes the batches without the windows.
+   * INVALID_ARGUMENT for a tensor.
+   */
+  public Dataset elements() {
+    return dataset("element");
   }
 
   static DatasetFunction trace(Function<Expr, Expr> function, Spec input) {

@@ -9,7 +9,8 @@ import org.tutti.TuttiException;
 /**
  * The options under experimental_optimization, by their names without that, booleans as 0 and 1:
  * what is not there is not set. They are equal when the same ones are set, to the same values.
- * Immutable. native_functions demands native functions; the others are kept without effect.
+ * Immutable. native_functions demands native functions; with apply_default_optimizations 0 batches
+ * of windows are not made without the windows; the others are kept without effect.
  *
  * @param values by name
  */
