@@ -7,7 +7,9 @@
 //
 // The stage keeps what it has read from the next window's first element on, element by element or
 // failed. A failed element fails the windows that it would stand in, with its own status, and
-// between windows it fails nothing; what lies between windows that do not overlap is passed over.
+// between windows it fails nothing; what lies between windows that do not overlap is passed over. A
+// failure that is of no element (Loss::kMany) has no place: it comes once, between windows, and
+// windows go on behind it with what was kept.
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -119,7 +121,7 @@ class WindowStage final : public Stage {
   // Elements one after the other, or one that failed.
   struct Part {
     Slab rows;
-    bool used = false;  // of a failed one: a window has failed with it
+    bool used = false;  // of a failed one: a window has failed with it, or more came behind it
 
     bool failed() const { return rows.rows == 0; }
     int64_t places() const { return failed() ? 1 : rows.rows; }
@@ -151,14 +153,11 @@ class WindowStage final : public Stage {
     const int64_t wanted = std::min(demand.max_rows, kMaxSlabRows);
     std::vector<std::vector<Leaf>> columns;
     while (slab->rows < wanted && slab->status.ok() && !slab->end) {
-      if (LossOf(lost_) == Loss::kMany) {
-        slab->status = std::exchange(lost_, OkStatus());
-        break;
-      }
       if (!IsReady()) {
         // Once there is a window nobody waits.
         if (slab->rows > 0) break;
-        slab->status = Read(demand, options);
+        slab->status = LossOf(lost_) == Loss::kMany ? std::exchange(lost_, OkStatus())
+                                                    : Read(demand, options);
         if (!slab->status.ok()) break;
       }
       if (IsOver()) {
@@ -226,6 +225,12 @@ class WindowStage final : public Stage {
       }
       if (status.ok()) continue;
       if (IsInterruption(status)) return status;
+      if (LossOf(status) == Loss::kMany) {
+        // Windows that are complete come before it.
+        lost_ = std::move(status);
+        if (!parts_.empty() && parts_.back().failed()) parts_.back().used = true;
+        return IsReady() ? OkStatus() : std::exchange(lost_, OkStatus());
+      }
       if (gap > in.rows) {
         ++first_;
         Lose(std::move(status));
@@ -234,7 +239,6 @@ class WindowStage final : public Stage {
         failed.rows.status = std::move(status);
         Append(std::move(failed));
       }
-      if (LossOf(lost_) == Loss::kMany) return std::exchange(lost_, OkStatus());
     }
     return OkStatus();
   }
