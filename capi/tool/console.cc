@@ -23,4 +23,10 @@ void Console::Say(std::string_view text) {
   err()->Append(command_ + ": " + std::string(text) + "\n");
 }
 
+bool Console::ShowPassing(std::string_view text) {
+  if (!text.empty()) return err()->ShowPassing(command_ + ": " + std::string(text));
+  err()->TakePassingAway();
+  return true;
+}
+
 }  // namespace tutti::tool

@@ -25,6 +25,8 @@ class Console {
   void Flush();
   // A line on stderr: "tutti run: ...".
   void Say(std::string_view text);
+  // The same on a terminal, until anything else comes; "" takes it away. False: not now.
+  bool ShowPassing(std::string_view text);
 
  private:
   const std::string command_;

@@ -3,6 +3,7 @@
 #ifndef TUTTI_CAPI_TOOL_DOCTOR_CHECKS_H_
 #define TUTTI_CAPI_TOOL_DOCTOR_CHECKS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ void CheckTfConfig(DoctorReport* report);
 struct ResolverQuestions {
   std::string pod_label;
   std::string gce_group;  // "": Compute Engine is not asked
+  std::function<void(const std::string& name)> before_each;  // hears who is asked next; or none
 };
 // What each resolver would answer here, or why it cannot: doctor_resolvers.cc. Nothing of it is a
 // problem: a machine is under one of them at most.

@@ -3,12 +3,20 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "capi/tool/command_line.h"
 #include "capi/tool/doctor_checks.h"
 #include "capi/tool/doctor_report.h"
+#include "capi/tool/progress_line.h"
 
 namespace tutti::tool {
+namespace {
+
+// Those below, and four resolvers.
+constexpr size_t kSubjects = 9;
+
+}  // namespace
 
 int DoctorCommand(const std::vector<std::string>& words) {
   CLI::App app("Says what this machine offers, what Tutti chooses for it, and what will hurt.",
@@ -22,7 +30,9 @@ int DoctorCommand(const std::vector<std::string>& words) {
   app.add_option("--coordinator", coordinator,
                  "Say which address this machine is reached at from there")
       ->type_name("HOST:PORT");
-  ResolverQuestions questions{"job-name=tensorflow", ""};
+  ResolverQuestions questions{"job-name=tensorflow", "", nullptr};
+  std::string progress_form;
+  AddProgressOption(&app, "subject", &progress_form);
   app.add_option("--pod-label", questions.pod_label,
                  "Under Kubernetes: the label of the workers' pods (default job-name=tensorflow)")
       ->type_name("LABEL");
@@ -31,13 +41,28 @@ int DoctorCommand(const std::vector<std::string>& words) {
       ->type_name("NAME");
   if (const auto status = ReadWords(app, "tutti doctor [OPTIONS]", words)) return *status;
 
+  if (progress_form.empty()) progress_form = ProgressOfTerminal(/*prints_at_the_end=*/true);
+  std::optional<ProgressLine> progress(std::in_place, ProgressFormOf(progress_form),
+                                       "tutti doctor");
+  size_t begun = 0;
+  const auto begin = [&](const std::string& subject) {
+    progress->Say(fmt::format("{} ({} of {})", subject, ++begun, kSubjects));
+  };
+  questions.before_each = begin;
+
   DoctorReport report;
+  begin("library");
   const std::vector<std::string> settings = CheckLibrary(&report);
+  begin("machine");
   CheckMachine(&report);
+  begin("network");
   CheckNetwork(coordinator, &report);
+  begin("variables");
   CheckVariables(settings, &report);
+  begin("TF_CONFIG");
   CheckTfConfig(&report);
   CheckResolvers(questions, &report);
+  progress.reset();
   fmt::print("{}", as_json            ? report.ToJson()
                    : with_collectives ? report.ToText({})
                                       : report.ToText({"collectives"}));

@@ -38,6 +38,12 @@ CStatus AskResolver(const CClusterResolver& resolver, ResolverAnswer* answer) {
 
 class ResolverNotes {
  public:
+  explicit ResolverNotes(const ResolverQuestions& questions) : questions_(questions) {}
+
+  // Who is asked next.
+  void Begin(const std::string& name) const {
+    if (questions_.before_each) questions_.before_each(name);
+  }
   // `made` is of the call that made the resolver.
   void Note(const std::string& name, CStatus made, const CClusterResolver& resolver) {
     ResolverAnswer answer;
@@ -65,6 +71,7 @@ class ResolverNotes {
   }
 
  private:
+  const ResolverQuestions& questions_;
   Json facts_ = Json::object();
   std::vector<std::string> lines_;
 };
@@ -72,16 +79,19 @@ class ResolverNotes {
 }  // namespace
 
 void CheckResolvers(const ResolverQuestions& questions, DoctorReport* report) {
-  ResolverNotes notes;
+  ResolverNotes notes(questions);
   CClusterResolver resolver;
+  notes.Begin("TFConfigClusterResolver");
   CStatus made(tutti_cluster_resolver_create_tf_config(nullptr, Out(&resolver)));
   notes.Note("TFConfigClusterResolver", std::move(made), resolver);
 
+  notes.Begin("SlurmClusterResolver");
   tutti_slurm_resolver_options slurm = TUTTI_SLURM_RESOLVER_OPTIONS_INIT;
   slurm.auto_set_gpu = TUTTI_FALSE;
   made.reset(tutti_cluster_resolver_create_slurm(&slurm, Out(&resolver)));
   notes.Note("SlurmClusterResolver", std::move(made), resolver);
 
+  notes.Begin("KubernetesClusterResolver");
   const std::string labels = Json{{"worker", {questions.pod_label}}}.dump();
   tutti_kubernetes_resolver_options pods = TUTTI_KUBERNETES_RESOLVER_OPTIONS_INIT;
   pods.job_labels = labels.c_str();
@@ -89,6 +99,7 @@ void CheckResolvers(const ResolverQuestions& questions, DoctorReport* report) {
   made.reset(tutti_cluster_resolver_create_kubernetes(&pods, Out(&resolver)));
   notes.Note("KubernetesClusterResolver", std::move(made), resolver);
 
+  notes.Begin("GCEClusterResolver");
   if (questions.gce_group.empty()) {
     notes.Refuse("GCEClusterResolver",
                  "it is asked for a group of instances: tutti doctor --gce-group NAME");

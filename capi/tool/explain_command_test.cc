@@ -63,7 +63,7 @@ TEST_F(ExplainCommandTest, ADefinitionHasItsPlanWithoutItsFunctions) {
   Ok(tutti_function_unregister(nullptr, "decode \"it\""));
   EXPECT_THAT(Run({PathOf("definition")}),
               AllOf(StartsWith("map("), HasSubstr("callback decode \"it\""),
-                    HasSubstr("  range(start=0, stop=5, step=1, dtype=5): 5 elements")));
+                    HasSubstr("  range(start=0, stop=5, step=1, dtype=int64): 5 elements")));
   Ok(tutti_function_unregister(nullptr, "decode \"it\""));
 }
 

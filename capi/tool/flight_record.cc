@@ -123,11 +123,12 @@ std::string ParseFlightRecord(const std::string& text, FlightRecord* record) {
 }
 
 std::string ReadFlightRecords(const std::vector<std::string>& paths,
-                              std::vector<FlightRecord>* records) {
+                              std::vector<FlightRecord>* records, const FilesRead& told) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     if (std::string error = Expand(path, &files); !error.empty()) return error;
   }
+  if (told) told(0, files.size());
   for (const std::string& file : files) {
     std::string text;
     if (std::string error = ReadTextFile(file, &text); !error.empty()) return error;
@@ -146,6 +147,7 @@ std::string ReadFlightRecords(const std::vector<std::string>& paths,
       }
     }
     records->push_back(std::move(record));
+    if (told) told(records->size(), files.size());
   }
   std::sort(records->begin(), records->end(), [](const FlightRecord& a, const FlightRecord& b) {
     return std::pair(a.worker, a.pid) < std::pair(b.worker, b.pid);

@@ -4,7 +4,9 @@
 #ifndef TUTTI_CAPI_TOOL_FLIGHT_RECORD_H_
 #define TUTTI_CAPI_TOOL_FLIGHT_RECORD_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -64,8 +66,11 @@ std::string ParseFlightRecord(const std::string& text, FlightRecord* record);
 // or with the directory job-* of one job.
 // Gives what is wrong: a file that cannot be read, is none, or is of another job or the same worker
 // as another one.
+// `told` hears how many of how many files are read, and is called before the first one, too; or
+// null.
+using FilesRead = std::function<void(size_t read, size_t files)>;
 std::string ReadFlightRecords(const std::vector<std::string>& paths,
-                              std::vector<FlightRecord>* records);
+                              std::vector<FlightRecord>* records, const FilesRead& told = nullptr);
 
 }  // namespace tutti::tool
 

@@ -21,6 +21,8 @@ constexpr Clock::duration kGraceAfterTerm = std::chrono::seconds(1);
 constexpr Clock::duration kGraceOfLeftovers = std::chrono::milliseconds(500);
 constexpr Clock::duration kJobUnkillable = std::chrono::seconds(5);
 constexpr Clock::duration kTick = std::chrono::milliseconds(20);
+// Between passing lines that tell the time.
+constexpr Clock::duration kShowEach = std::chrono::seconds(1);
 // How long the begin of a line waits for its end before people see it.
 constexpr Clock::duration kLineWait = std::chrono::milliseconds(200);
 
@@ -48,10 +50,13 @@ JobOutcome Job::Run(const CommandOf& command_of, int* restart) {
     console_->Flush();
     return {failure->exit_status, false};
   }
+  if (options_.shows_waits) show_at_ = begin_ + kShowEach;
   while (num_running_ > 0) {
     Turn(NextWake());
     OnTime();
+    if (options_.shows_waits) ShowWait();
   }
+  console_->ShowPassing("");
   EndLeftovers();
   const JobOutcome outcome = Conclude();
   DrainOutput();
@@ -119,8 +124,29 @@ bool Job::Replace(size_t index, const WorkerStory& story) {
 }
 
 std::optional<TimePoint> Job::NextWake() const {
-  if (stage_ == Stage::kRunning) return deadline_;
-  return next_stage_at_;
+  const std::optional<TimePoint> next = stage_ == Stage::kRunning ? deadline_ : next_stage_at_;
+  return next && show_at_ ? std::min(*next, *show_at_) : (next ? next : show_at_);
+}
+
+void Job::ShowWait() {
+  const TimePoint now = Clock::now();
+  std::string text;
+  if (stage_ != Stage::kRunning) {
+    show_at_.reset();
+    if (num_running_ > 0) {
+      text = fmt::format("waiting for {} of {} {} to end", num_running_, workers_.size(),
+                         options_.hosts.empty() ? "workers" : "machines");
+    }
+  } else if (heard_) {
+    show_at_.reset();
+  } else {
+    if (now < *show_at_) return;
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(now - begin_);
+    show_at_ = begin_ + seconds + kShowEach;
+    text = fmt::format("{} of {} {} run; no output for {} s", num_running_, workers_.size(),
+                       options_.hosts.empty() ? "workers" : "machines", seconds.count());
+  }
+  if (text != shown_ && console_->ShowPassing(text)) shown_ = text;
 }
 
 void Job::Turn(std::optional<TimePoint> wake) {
@@ -162,6 +188,7 @@ void Job::ReadStreams(bool to_the_end) {
     while (open && !stream->sink->full()) {
       const ssize_t count = read(stream->fd.get(), bytes, sizeof(bytes));
       if (count > 0) {
+        heard_ = true;
         stream->lines.Feed({bytes, static_cast<size_t>(count)}, stream->sink);
         stream->pass_on_at = Clock::now() + kLineWait;
         if (!to_the_end) break;  // the others' turn

@@ -15,6 +15,9 @@
 // Lingering: the other workers see for themselves that one is gone and say so before they end. When
 // no worker runs, what they left behind is ended: SIGTERM, half a second (in which Python's
 // resource tracker removes its shared memory), SIGKILL.
+//
+// On a terminal a passing line says what is waited for: workers that have not printed anything for
+// a second or longer, and those that are to end. What anybody prints takes its place.
 
 #ifndef TUTTI_CAPI_TOOL_JOB_H_
 #define TUTTI_CAPI_TOOL_JOB_H_
@@ -83,6 +86,7 @@ class Job {
   void Turn(std::optional<TimePoint> wake);
   std::optional<TimePoint> NextWake() const;
   void OnTime();
+  void ShowWait();
   void OnSignal(int signal);
   // What whoever started us says of signals.
   void ReadInput();
@@ -121,6 +125,10 @@ class Job {
 
   Stage stage_ = Stage::kRunning;
   std::optional<TimePoint> next_stage_at_;
+  const TimePoint begin_ = Clock::now();
+  std::optional<TimePoint> show_at_;  // when the passing line is another one
+  std::string shown_;                 // that line
+  bool heard_ = false;                // a worker has printed something
   std::optional<int> end_signal_;  // the first SIGINT or SIGTERM
   bool hurried_ = false;           // a second one, or our parent died: no more waiting
   bool ended_by_user_ = false;

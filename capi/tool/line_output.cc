@@ -10,8 +10,15 @@
 
 namespace tutti::tool {
 
+namespace {
+
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+}  // namespace
+
 void OutputSink::Append(std::string_view bytes) {
-  if (closed_) return;
+  if (closed_ || bytes.empty()) return;
+  if (std::exchange(passing_, false)) Append(kClearLine);
   if (begin_ == bytes_.size()) {
     bytes_.clear();
     begin_ = 0;
@@ -20,6 +27,18 @@ void OutputSink::Append(std::string_view bytes) {
     begin_ = 0;
   }
   bytes_.append(bytes);
+  at_line_begin_ = bytes.back() == '\n' || bytes == kClearLine;
+}
+
+bool OutputSink::ShowPassing(std::string_view text) {
+  if (!empty() || !at_line_begin_) return false;
+  Append(text);
+  passing_ = at_line_begin_ = true;
+  return true;
+}
+
+void OutputSink::TakePassingAway() {
+  if (std::exchange(passing_, false)) Append(kClearLine);
 }
 
 void OutputSink::EndOpenLine() {

@@ -29,6 +29,10 @@ class OutputSink {
   void SetOpenLine(const void* who) { open_line_of_ = who; }
   bool IsOpenLineOf(const void* who) const { return open_line_of_ == who; }
   void EndOpenLine();
+  // Of a terminal: a line without an end, which the next bytes take the place of. False in the
+  // middle of a line, and while something waits to be written: nothing is shown then.
+  bool ShowPassing(std::string_view text);
+  void TakePassingAway();
   bool empty() const { return begin_ == bytes_.size(); }
   bool full() const { return bytes_.size() - begin_ > kFullBytes; }
   bool closed() const { return closed_; }  // nobody reads any more
@@ -43,6 +47,8 @@ class OutputSink {
   size_t begin_ = 0;  // bytes before it are written
   bool closed_ = false;
   const void* open_line_of_ = nullptr;
+  bool at_line_begin_ = true;
+  bool passing_ = false;
 };
 
 // Cuts one stream of one worker into lines.

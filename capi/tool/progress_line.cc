@@ -34,6 +34,14 @@ const char* ProgressOfTerminal(bool prints_at_the_end) {
   return is_seen ? "line" : "off";
 }
 
+void AddProgressOption(CLI::App* app, const std::string& steps, std::string* form) {
+  app->add_option("--progress", *form,
+                  fmt::format("How far it is, on stderr: line, lines (one for each {}) or off "
+                              "(default line on a terminal)", steps))
+      ->type_name("FORM")
+      ->check(CLI::IsMember({"line", "lines", "off"}));
+}
+
 std::string ProgressText(const std::string& label, const std::string& what, size_t done,
                          size_t total, double seconds) {
   std::string text = fmt::format("{}: {} of {} {}", label, done, total, what);
@@ -55,6 +63,9 @@ ProgressLine::ProgressLine(ProgressForm form, std::string label, std::string wha
   Tell(0);
 }
 
+ProgressLine::ProgressLine(ProgressForm form, std::string label)
+    : form_(form), label_(std::move(label)), total_(0), out_(stderr), begin_ns_(NowNs()) {}
+
 ProgressLine::~ProgressLine() {
   if (!shown_) return;
   fmt::print(out_, "\r\x1b[K");
@@ -64,11 +75,18 @@ ProgressLine::~ProgressLine() {
 void ProgressLine::Tell(size_t done) {
   if (form_ == ProgressForm::kOff) return;
   const double seconds = static_cast<double>(NowNs() - begin_ns_) * 1e-9;
-  const std::string text = ProgressText(label_, what_, done, total_, seconds);
+  Write(ProgressText(label_, what_, done, total_, seconds));
+}
+
+void ProgressLine::Say(const std::string& text) {
+  if (form_ != ProgressForm::kOff) Write(fmt::format("{}: {}", label_, text));
+}
+
+void ProgressLine::Write(const std::string& line) {
   if (form_ == ProgressForm::kLines) {
-    fmt::print(out_, "{}\n", text);
+    fmt::print(out_, "{}\n", line);
   } else {
-    fmt::print(out_, "\r{}\x1b[K", text);
+    fmt::print(out_, "\r{}\x1b[K", line);
     shown_ = true;
   }
   std::fflush(out_);

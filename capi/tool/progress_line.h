@@ -4,8 +4,10 @@
 //   tutti bench: all_reduce: 3 of 21 sizes (14 %), 2.1 s, about 12 s left
 //
 // On a terminal it is one line, which is written anew and taken away at the end; else a line for
-// each step, for whoever asked for that. What is done in one step takes about as long as in any
-// other: so the rest is told.
+// each step, for whoever asked for that. Where one step takes about as long as any other the rest
+// is told (Tell), and else what is being done (Say):
+//
+//   tutti doctor: KubernetesClusterResolver (8 of 9)
 //
 // Threads: one at a time.
 
@@ -17,6 +19,8 @@
 #include <cstdio>
 #include <string>
 
+#include "capi/tool/command_line.h"
+
 namespace tutti::tool {
 
 enum class ProgressForm { kOff, kLine, kLines };
@@ -26,6 +30,9 @@ ProgressForm ProgressFormOf(const std::string& name);
 // "line" where standard error is a terminal and standard output, or its form, shows nothing there
 // meanwhile; else "off".
 const char* ProgressOfTerminal(bool prints_at_the_end);
+// The option --progress of a command that prints its result at the end; `steps` are what it is told
+// by: "subject". *form stays "" where nothing is said.
+void AddProgressOption(CLI::App* app, const std::string& steps, std::string* form);
 
 // The text of the line.
 std::string ProgressText(const std::string& label, const std::string& what, size_t done,
@@ -36,6 +43,8 @@ class ProgressLine {
   // `label` is before the numbers, `what` behind them: "sizes".
   ProgressLine(ProgressForm form, std::string label, std::string what, size_t total,
                std::FILE* out = stderr);
+  // Of which nothing is told before the first Say.
+  ProgressLine(ProgressForm form, std::string label);
   // Takes the line away.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -43,8 +52,12 @@ class ProgressLine {
 
   // So many steps are done.
   void Tell(size_t done);
+  // What is being done, behind the label.
+  void Say(const std::string& text);
 
  private:
+  void Write(const std::string& line);
+
   const ProgressForm form_;
   const std::string label_;
   const std::string what_;

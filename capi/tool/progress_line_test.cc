@@ -15,6 +15,7 @@ std::string Written(ProgressForm form) {
   {
     ProgressLine line(form, "bench", "sizes", 2, file);
     line.Tell(1);
+    line.Say("a part");
     line.Tell(2);
   }
   std::rewind(file);
@@ -37,6 +38,7 @@ TEST(ProgressLine, TellsHowMuchIsLeft) {
 TEST(ProgressLine, IsOneLineThatIsTakenAway) {
   const std::string text = Written(ProgressForm::kLine);
   EXPECT_EQ(text.rfind("\rbench: 0 of 2 sizes (0 %), ", 0), 0u) << text;
+  EXPECT_NE(text.find("\x1b[K\rbench: a part\x1b[K\r"), std::string::npos) << text;
   EXPECT_NE(text.find("\x1b[K\rbench: 2 of 2 sizes (100 %), "), std::string::npos) << text;
   EXPECT_EQ(text.substr(text.size() - 4), "\r\x1b[K") << text;
   EXPECT_EQ(text.find('\n'), std::string::npos) << text;
@@ -45,6 +47,7 @@ TEST(ProgressLine, IsOneLineThatIsTakenAway) {
 TEST(ProgressLine, IsALineForEachStepOrNothing) {
   const std::string text = Written(ProgressForm::kLines);
   EXPECT_EQ(text.rfind("bench: 0 of 2 sizes (0 %), ", 0), 0u) << text;
+  EXPECT_NE(text.find("\nbench: a part\n"), std::string::npos) << text;
   EXPECT_EQ(text.find('\r'), std::string::npos) << text;
   EXPECT_EQ(text.back(), '\n');
   EXPECT_EQ(Written(ProgressForm::kOff), "");

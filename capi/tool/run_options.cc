@@ -194,7 +194,7 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
 
   CLI::App app("Runs a program as several workers of one job on this machine.", "tutti run");
   app.footer(kRunFooter + 1);  // without its first line end
-  std::string timeout, grace;
+  std::string timeout, grace, progress;
   bool no_prefix = false;
   std::vector<std::string> stray;
   const CLI::Option* workers =
@@ -240,6 +240,11 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
       ->delimiter(',');
   app.add_flag("--follow-input", options->follows_input)->group("");
   app.add_flag("--no-prefix", no_prefix, "Leave out the \"[worker 1] \" before each line");
+  app.add_option("--progress", progress,
+                 "A line on stderr while nothing is printed that says what is waited for: line or "
+                 "off (default line on a terminal)")
+      ->type_name("FORM")
+      ->check(CLI::IsMember({"line", "off"}));
   app.add_option("stray", stray)->group("");
   if (const std::optional<int> status = ReadWords(app, kRunUsage, own)) return status;
 
@@ -272,6 +277,7 @@ std::optional<int> ReadRunOptions(const std::vector<std::string>& words, RunOpti
     options->grace_after_failure = options->grace_after_signal = *ParseDuration(grace);
   }
   options->prefix = !no_prefix;
+  options->shows_waits = progress.empty() ? isatty(STDERR_FILENO) != 0 : progress == "line";
   return std::nullopt;
 }
 

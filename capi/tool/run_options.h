@@ -28,6 +28,7 @@ struct RunOptions {
   Milliseconds grace_after_failure = std::chrono::seconds(2);
   Milliseconds grace_after_signal = std::chrono::seconds(5);
   bool prefix = true;
+  bool shows_waits = false;  // a line on stderr, a terminal, while nobody else says anything
   std::string log_folder;  // where each worker's output goes, too; "": nowhere
 
   // Of a job of several machines, on each of which this command runs.

@@ -10,6 +10,7 @@
 #include "capi/tool/divergence.h"
 #include "capi/tool/flight_group.h"
 #include "capi/tool/flight_record.h"
+#include "capi/tool/progress_line.h"
 #include "capi/tool/run_options.h"
 #include "capi/tool/text_file.h"
 
@@ -42,18 +43,33 @@ int TraceCommand(const std::vector<std::string>& words) {
       ->required();
   app.add_option("-o,--output", output, "Where the timeline goes (default trace.json)")
       ->type_name("FILE");
+  std::string progress_form;
+  AddProgressOption(&app, "file", &progress_form);
   if (const std::optional<int> status = ReadWords(app, kTraceUsage, words)) return *status;
+  if (progress_form.empty()) progress_form = ProgressOfTerminal(/*prints_at_the_end=*/true);
 
   std::vector<FlightRecord> records;
-  std::string error = ReadFlightRecords(paths, &records);
+  std::optional<ProgressLine> progress;
+  std::string error = ReadFlightRecords(paths, &records, [&](size_t read, size_t files) {
+    if (progress) {
+      progress->Tell(read);
+    } else {
+      progress.emplace(ProgressFormOf(progress_form), "tutti trace", "files", files);
+    }
+  });
   if (!error.empty()) {
+    progress.reset();
     fmt::print(stderr, "tutti trace: {}\n", error);
     return 1;
   }
+  progress->Say("finding where the ranks parted");
   const std::vector<FlightGroup> groups = FindGroups(records);
   const std::vector<int64_t> offsets = AlignClocks(records, groups);
   const std::vector<Divergence> divergences = FindDivergences(records, groups, offsets);
-  error = WriteTextFile(output, MakeChromeTrace(records, offsets, divergences));
+  progress->Say("making the timeline");
+  const std::string timeline = MakeChromeTrace(records, offsets, divergences);
+  progress.reset();
+  error = WriteTextFile(output, timeline);
   if (error.empty()) {
     size_t events = 0;
     for (const FlightRecord& record : records) events += record.events.size();

@@ -13,6 +13,7 @@
 #include "core/dataset/exec/autotuner.h"
 #include "core/dataset/exec/graph_header.h"
 #include "core/dataset/exec/ram_budget.h"
+#include "core/dataset/exec/refused.h"
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/host_functions.h"
 #include "core/dataset/graph/run_profile.h"
@@ -239,6 +240,8 @@ Status Iterator::Pull(int64_t max_rows, const CallOptions& call, Slab* slab) {
     slab->status = OkStatus();
   }
   fresh_state_.clear();
+  // Somebody else's quarantine may have wanted it.
+  if (!slab->status.ok()) slab->status = WithoutRefused(std::move(slab->status));
   if (slab->rows == 0) return OkStatus();
   std::lock_guard lock(mutex_);
   if (spec_) return OkStatus();

@@ -49,7 +49,16 @@ Ref<Value> RefusedElement(const Status& status) {
 
 Status WithoutRefused(Status status) {
   if (status.FindDetail(kRefusedDetail) == nullptr) return status;
-  return std::move(status).With(kRefusedDetail, "");
+  Status rest(status.code(), std::string(status.message()));
+  for (const StatusDetail& detail : status.details()) {
+    if (detail.key == kRefusedDetail) continue;
+    std::visit([&](const auto& value) { rest = std::move(rest).With(detail.key, value); },
+               detail.value);
+  }
+  for (const Status& cause : status.causes()) rest = std::move(rest).WithCause(cause);
+  const HostData* const object = status.host_object();
+  if (object == nullptr) return rest;
+  return std::move(rest).WithHostObject(Ref<const HostData>::Retain(object));
 }
 
 }  // namespace tutti

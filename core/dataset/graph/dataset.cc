@@ -1,6 +1,7 @@
 #include "core/dataset/graph/dataset.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -8,11 +9,13 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/dataset/graph/graph_walk.h"
 #include "core/dataset/graph/host_functions.h"
 #include "core/dataset/graph/run_profile.h"
 #include "core/dataset/graph/run_report.h"
 #include "core/function/function.h"
+#include "core/tensor/dtype.h"
 
 namespace tutti {
 namespace {
@@ -24,8 +27,19 @@ std::string CountText(int64_t cardinality) {
   return Format("{} element{}", cardinality, cardinality == 1 ? "" : "s");
 }
 
-std::string AttributeText(const Attribute& attribute) {
-  if (const auto* number = std::get_if<int64_t>(&attribute)) return Format("{}", *number);
+// Attributes of these names are numbers that stand for DTypes, whose names people read.
+bool HoldsDTypes(std::string_view attribute) {
+  return attribute == "dtype" || attribute == "output_types";
+}
+
+std::string NameOfDType(int64_t number) {
+  return std::string(DTypeName(static_cast<DType>(number)));
+}
+
+std::string AttributeText(const Attribute& attribute, bool is_dtypes) {
+  if (const auto* number = std::get_if<int64_t>(&attribute)) {
+    return is_dtypes ? NameOfDType(*number) : Format("{}", *number);
+  }
   if (const auto* flag = std::get_if<bool>(&attribute)) return *flag ? "true" : "false";
   if (const auto* text = std::get_if<std::string>(&attribute)) return Quote(*text);
   if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute)) {
@@ -33,7 +47,10 @@ std::string AttributeText(const Attribute& attribute) {
     return Format("{} names", texts->size());
   }
   if (const auto* numbers = std::get_if<std::vector<int64_t>>(&attribute)) {
-    return Format("[{}]", JoinAll(*numbers, ","));
+    if (!is_dtypes) return Format("[{}]", JoinAll(*numbers, ","));
+    std::vector<std::string> names;
+    std::transform(numbers->begin(), numbers->end(), std::back_inserter(names), NameOfDType);
+    return Format("[{}]", Join(names, ","));
   }
   return "";
 }
@@ -42,7 +59,7 @@ std::string AttributeText(const Attribute& attribute) {
 std::string ExplainNode(const Node& node, int32_t depth) {
   std::string arguments;
   for (const auto& [name, value] : node.attributes().items()) {
-    const std::string text = AttributeText(value);
+    const std::string text = AttributeText(value, HoldsDTypes(name));
     if (text.empty()) continue;
     arguments += Format("{}{}={}", arguments.empty() ? "" : ", ", name, text);
   }

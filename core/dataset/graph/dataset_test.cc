@@ -6,6 +6,7 @@
 
 #include "core/dataset/graph/envelope.h"
 #include "core/dataset/graph/graph_fingerprint.h"
+#include "core/dataset/graph/run_report.h"
 #include "core/dataset/records/tf_record.h"
 #include "core/dataset/testing/dataset_testing.h"
 #include "tutti/v1/dataset.pb.h"
@@ -231,7 +232,17 @@ TEST_F(Definition, ExplainTellsThePlan) {
       "first element tells\n"
       "    shuffle(buffer_size=4, seed=7, seed_given=true, reshuffle_each_iteration=true): 10 "
       "elements of int64[]\n"
-      "      range(start=0, stop=10, step=1, dtype=5): 10 elements of int64[]\n");
+      "      range(start=0, stop=10, step=1, dtype=int64): 10 elements of int64[]\n");
+}
+
+TEST_F(Definition, ExplainTellsTheNamesOfDTypes) {
+  const Ref<Dataset> dataset = Ok(Dataset::Range(datasets_, 0, 3, 1, DType::kFloat16));
+  const std::string line = "range(start=0, stop=3, step=1, dtype=float16): 3 elements of float16[]";
+  EXPECT_EQ(dataset->Explain(), line + "\n");
+  EXPECT_EQ(Again(dataset)->Explain(), line + "\n");
+  for (const char* format : {"text", "json", "svg"}) {
+    EXPECT_THAT(dataset->ExplainRun().As(format).value(), HasSubstr(line)) << format;
+  }
 }
 
 TEST_F(Definition, ComesBackFromItsBytes) {

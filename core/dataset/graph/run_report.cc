@@ -190,11 +190,16 @@ class Search {
             "slab make fewer calls",
             what, totals.parallelism, calling, computing, native);
       }
-      return Format("{}, {} at once: {}{}", what, totals.parallelism,
-                    totals.computing < kComputes
-                        ? "they wait for something; more num_parallel_calls would help"
-                        : "they compute all the time; more cores, or less to compute, would help",
-                    step.calls_host ? Format("; {}", native) : std::string());
+      // What a call waits for is not known: a lock whose next owner is late looks as I/O does.
+      return Format(
+          "{}, {} at once: {}{}", what, totals.parallelism,
+          totals.computing < kComputes
+              ? Format("on average {:.1f} are under way and {:.1f} compute, the others wait: for "
+                       "I/O, where more num_parallel_calls would help, or for a lock or a "
+                       "processor, where they would not",
+                       calling, computing)
+              : "they compute all the time; more cores, or less to compute, would help",
+          step.calls_host ? Format("; {}", native) : std::string());
     }
     const char* parallel = step.by_slab || step.op != "map"
                                ? ""

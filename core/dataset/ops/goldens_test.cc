@@ -579,6 +579,15 @@ class GoldenPipelines : public DatasetTest {
     return golden;
   }
 
+  // Whether the state that was kept is still one of the dataset, and these elements are behind it.
+  static bool GoesOn(const Ref<Dataset>& dataset, const Golden& kept, const Lines& rest) {
+    const auto state = kept.find(kState);
+    if (state == kept.end()) return false;
+    const Ref<Iterator> iterator = Iterate(dataset);
+    return iterator->Restore(BytesOf(state->second), CallOptions()).ok() &&
+           All(*iterator) == rest;
+  }
+
   static void ExpectGoesOn(const Ref<Dataset>& dataset, const Golden& golden) {
     const Ref<Iterator> iterator = Iterate(dataset);
     const Status restored = iterator->Restore(BytesOf(golden.at(kState)), CallOptions());
@@ -600,7 +609,14 @@ TEST_F(Goldens, AreWrittenTheSameAgain) {
     SCOPED_TRACE(name);
     const Case one = make();
     Golden now = Write(one);
-    if (update) WriteGolden(name, now);
+    if (update) {
+      // What varies is written anew where it has to be, not whenever threads were elsewhere.
+      const Golden kept = ReadGolden(name);
+      if (one.state_varies && GoesOn(one.dataset, kept, now.at(kRest))) {
+        now[kState] = kept.at(kState);
+      }
+      WriteGolden(name, now);
+    }
     const Golden before = ReadGolden(name);
     ASSERT_FALSE(before.empty()) << "there is no " << PathOf(name)
                                  << "; TUTTI_UPDATE_GOLDENS=1 writes it";

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::IsEmpty;
 
 class Mixtures : public DatasetTest {
@@ -276,6 +277,12 @@ TEST_F(Mixtures, AnAssertedCardinalityHolds) {
   const std::vector<std::string> few = All(Ok(Range(2)->AssertCardinality(3)));
   ASSERT_EQ(few.size(), 3u);
   EXPECT_THAT(few[2], HasSubstr("expected 3 elements, and there were 2"));
+  // It comes behind the elements, also for who keeps them before it gives any.
+  const std::vector<std::string> drawn =
+      All(Ok(Ok(Range(3)->AssertCardinality(4))->Shuffle(3, Seed(1))));
+  ASSERT_EQ(drawn.size(), 4u);
+  EXPECT_THAT(drawn[0], Not(HasSubstr("expected")));
+  EXPECT_THAT(drawn[1], HasSubstr("expected 4 elements, and there were 3"));
   const std::vector<std::string> many = All(Ok(Range(9)->AssertCardinality(1)));
   ASSERT_EQ(many.size(), 2u);
   EXPECT_THAT(many[1], HasSubstr("expected 1 elements, and there are more"));

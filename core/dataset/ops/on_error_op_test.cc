@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -137,6 +138,33 @@ TEST_F(OnError, LeavesWhatItSkipsInAFile) {
               HasSubstr("the quarantine cannot be written"));
   EXPECT_THAT(std::string(Bad(4)->OnError("quarantine:").status().message()),
               HasSubstr("the path of a file"));
+  std::filesystem::remove(path);
+}
+
+// The elements that a quarantine wants are told to nobody else, in the same process or its log.
+TEST_F(OnError, AQuarantineKeepsWhatItWantsToItself) {
+  const std::string path = testing::TempDir() + "/tutti_quarantine_of_its_own_" +
+                           std::to_string(getpid()) + ".tfrecord";
+  const auto log = MakeRef<SkipLog>();
+  ASSERT_TRUE(environment_->log().SetSink(log).ok());
+  environment_->log().set_level(LogLevel::kWarning);
+  const Ref<Iterator> keeps = Iterate(Ok(Bad(4)->OnError("quarantine:" + path)));
+  EXPECT_THAT(All(*keeps), ElementsAre("0", "1", "3"));
+  for (const bool by_slab : {false, true}) {
+    const Ref<Iterator> other = Iterate(Bad(4));
+    EXPECT_THAT(Take(*other, 2), ElementsAre("0", "1"));
+    Slab slab;
+    const Status failed = by_slab ? other->NextSlab(1, CallOptions(), &slab)
+                                  : other->Next(CallOptions()).status();
+    const Status& told = by_slab ? slab.status : failed;
+    EXPECT_EQ(told.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(told.FindDetail("index"), nullptr);
+    EXPECT_EQ(told.FindDetail("refused"), nullptr);
+  }
+  ASSERT_TRUE(environment_->log().SetSink(nullptr).ok());
+  ASSERT_THAT(log->lines(), SizeIs(1));
+  EXPECT_THAT(log->lines()[0], HasSubstr("2 is bad"));
+  EXPECT_THAT(log->lines()[0], Not(HasSubstr("refused")));
   std::filesystem::remove(path);
 }
 

@@ -238,6 +238,15 @@ TEST_F(RunReportTest, CallsThatComeOneAtATimeAreNamed) {
   map.totals.function_ns = map.self_ns = 160'000'000;
   report.SetConsumer(run, "nobody");
   EXPECT_THAT(report.verdict, HasSubstr("they compute all the time"));
+  // Four of which hardly one computes may wait for anything, and nothing else is said.
+  map.totals.function_ns = map.self_ns = 320'000'000;
+  map.totals.computing = 0.05;
+  report.SetConsumer(run, "nobody");
+  EXPECT_THAT(report.verdict,
+              AllOf(HasSubstr("on average 4.0 are under way and 0.2 compute, the others wait: for "
+                              "I/O, where more num_parallel_calls would help, or for a lock or a "
+                              "processor, where they would not"),
+                    Not(HasSubstr("take turns"))));
 }
 
 TEST_F(RunReportTest, AConsumerBehindTellsWhatLiesBetween) {

@@ -251,7 +251,7 @@ class WindowBatchesStage final : public Stage {
     for (bool first = true;; first = false) {
       // Many windows without batches may follow each other.
       if (!first) slab->status = CheckCallOptions(options, clock_, node().label());
-      if (slab->status.ok()) slab->status = rows_.TakeLoss();
+      if (slab->status.ok() && !rows_.IsReady()) slab->status = rows_.TakeLoss();
       if (slab->status.ok() && !rows_.IsReady()) {
         slab->status = rows_.Read(Demand::Made(Wanted(demand), kNoHorizon), options);
       }

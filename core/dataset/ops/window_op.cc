@@ -61,12 +61,11 @@ class WindowStage final : public Stage {
     const int64_t wanted = std::min(demand.max_rows, kMaxSlabRows);
     std::vector<std::vector<Leaf>> columns;
     while (slab->rows < wanted && slab->status.ok() && !slab->end) {
-      slab->status = rows_.TakeLoss();
-      if (!slab->status.ok()) break;
       if (!rows_.IsReady()) {
         // Once there is a window nobody waits.
         if (slab->rows > 0) break;
-        slab->status = rows_.Read(demand, options);
+        slab->status = rows_.TakeLoss();
+        if (slab->status.ok()) slab->status = rows_.Read(demand, options);
         if (!slab->status.ok()) break;
       }
       if (rows_.IsOver()) {

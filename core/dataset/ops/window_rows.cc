@@ -134,6 +134,12 @@ Status WindowRows::Read(const Demand& demand, const CallOptions& options) {
     }
     if (status.ok()) continue;
     if (IsInterruption(status)) return status;
+    if (LossOf(status) == Loss::kMany) {
+      // Windows that are complete come before it.
+      lost_ = std::move(status);
+      if (!parts_.empty() && parts_.back().failed()) parts_.back().used = true;
+      return IsReady() ? OkStatus() : std::exchange(lost_, OkStatus());
+    }
     if (gap > in.rows) {
       ++first_;
       Lose(std::move(status));
@@ -142,7 +148,6 @@ Status WindowRows::Read(const Demand& demand, const CallOptions& options) {
       failed.rows.status = std::move(status);
       Append(std::move(failed));
     }
-    if (LossOf(lost_) == Loss::kMany) return std::exchange(lost_, OkStatus());
   }
   return OkStatus();
 }

@@ -2,7 +2,9 @@
 // first element on. What makes something else of the windows than datasets reads them by it, too.
 //
 // A failed element fails the windows that it would stand in, with its own status, and between
-// windows it fails nothing; what lies between windows that do not overlap is passed over.
+// windows it fails nothing; what lies between windows that do not overlap is passed over. A failure
+// that is of no element (Loss::kMany) has no place: it comes once, between windows, and windows go
+// on behind it with what was kept.
 #ifndef TUTTI_CORE_DATASET_OPS_WINDOW_ROWS_H_
 #define TUTTI_CORE_DATASET_OPS_WINDOW_ROWS_H_
 
@@ -56,7 +58,7 @@ class WindowRows {
   bool IsOver() const;
   // Behind the last window: a failure with which others may have been lost, or OK.
   Status End();
-  // A failure that took more than one element along, else OK: it comes before all else.
+  // A failure that took more than one element along, else OK: it comes where no window is ready.
   Status TakeLoss();
 
   // Of a window that is ready: how many elements it has.
@@ -81,7 +83,7 @@ class WindowRows {
   // Elements one after the other, or one that failed.
   struct Part {
     Slab rows;
-    bool used = false;  // of a failed one: a window has failed with it
+    bool used = false;  // of a failed one: a window has failed with it, or more came behind it
 
     bool failed() const { return rows.rows == 0; }
     int64_t places() const { return failed() ? 1 : rows.rows; }

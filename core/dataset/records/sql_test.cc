@@ -397,6 +397,7 @@ TEST_F(SqlDataset, IsSerialised) {
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_THAT(All(*again), ElementsAre("(1,)", "(2,)", "(3,)"));
   EXPECT_EQ(SpecText(*again), "(uint16[],)");
+  EXPECT_THAT((*again)->Explain(), HasSubstr("output_types=[uint16]"));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // that it is obviously right. Each operation asks its inputs for one row at a time; there are no
 // slabs, threads, states or tensors. What the stages do must be the same to whoever iterates.
 //
-// A pipeline is a graph of Steps, from which a test makes both a dataset and the model. The
-// operations are in row_model_rows.h, row_model_groups.h, row_model_mixtures.h and
+// A pipeline is a graph of Steps, from which a test makes both a dataset (row_model_datasets.h) and
+// the model. The operations are in row_model_rows.h, row_model_groups.h, row_model_mixtures.h and
 // row_model_stores.h; row_model_pipeline.h has them all.
 //
 // The one subtlety: a row may be passed over (`counted`). Then no function runs for it, so that its
@@ -66,6 +66,8 @@ struct Step {
   int64_t failing = 0;  // one of so many elements fails in its function or generator; 0: none
   int64_t salt = 0;
   int64_t input_cardinality = 0;  // as the dataset says
+  // The shapes of the input's components, as the dataset promises them; -1 is an open size.
+  std::vector<std::vector<int64_t>> input_shapes = {};
 };
 
 // What functions look at.

@@ -65,8 +65,10 @@ class ModelBatch final : public Model {
     return ModelRow::Of(std::move(batch));
   }
 
-  // Every place of the largest shape, each from its row or with the value.
-  static ModelRow Padded(const std::vector<ModelRow>& counted, int64_t value) {
+  // Every place of the largest shape, or of those that are given for the components, each from its
+  // row or with the value.
+  static ModelRow Padded(const std::vector<ModelRow>& counted, int64_t value,
+                         const std::vector<std::vector<int64_t>>* shapes = nullptr) {
     std::vector<ModelRow> rows;
     for (const ModelRow& row : counted) {
       rows.push_back(row.Made());
@@ -75,10 +77,12 @@ class ModelBatch final : public Model {
     ModelElement batch = *rows[0].element;
     for (size_t i = 0; i < batch.size(); ++i) {
       std::vector<int64_t>& dims = batch[i].dims;
+      if (shapes != nullptr) dims = (*shapes)[i];
       for (const ModelRow& row : rows) {
         const std::vector<int64_t>& own = (*row.element)[i].dims;
         if (own.size() != dims.size()) return ModelRow::Failure("has shape");
         for (size_t axis = 0; axis < dims.size(); ++axis) {
+          if (shapes != nullptr && own[axis] > dims[axis]) return ModelRow::Failure("has shape");
           dims[axis] = std::max(dims[axis], own[axis]);
         }
       }
@@ -210,14 +214,18 @@ class ModelInterleave final : public Model {
 };
 
 // The elements of the windows of a: size, b: shift, c: stride, d: whether the remainder is dropped,
-// one window after the other. A failed element fails each window that it would stand in.
+// one window after the other. A failed element fails each window that it would stand in; a failure
+// of no element comes once, before the first window that is not complete without what is behind it.
 class ModelWindow final : public Model {
  public:
   using Model::Model;
   ModelRow Next(bool) override {
     while (window_.empty()) {
       const int64_t span = (step_.a - 1) * step_.c + 1;
-      while (!ended_ && begin_ + size() < next_ + span) Read(span);
+      while (!ended_ && begin_ + size() < next_ + span) {
+        ModelRow row = Read(span);
+        if (row.takes_many) return row;
+      }
       const int64_t left = begin_ + size() - next_;
       if (left <= 0 || (step_.d != 0 && left < span)) {
         for (; !rows_.empty(); Forget()) continue;
@@ -256,14 +264,20 @@ class ModelWindow final : public Model {
   int64_t size() const { return static_cast<int64_t>(rows_.size()); }
 
   // Rows between windows are passed over.
-  void Read(int64_t span) {
+  ModelRow Read(int64_t span) {
     const bool between = step_.b > span && (begin_ + size()) % step_.b >= span;
     const ModelRow row = input().Next(between);
     ended_ = row.end;
-    if (row.end) return;
+    if (row.end) return row;
+    if (row.takes_many) {
+      if (!rows_.empty()) rows_.back().used = true;
+      broken_off_ = ModelRow::End();
+      return row;
+    }
     rows_.push_back({row});
     if (rows_.size() > 1) broken_off_ = ModelRow::End();
     if (between) Forget();
+    return row;
   }
   void Forget() {
     const Place place = rows_.front();

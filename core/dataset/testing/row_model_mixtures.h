@@ -162,7 +162,9 @@ class ModelSample final : public Model {
 };
 
 // Lengths are sums modulo 7; buckets end at a and a + b, and have c, c + 1 and 2 rows. salt 1:
-// rows are stacked as they are; d: whether the remainder is dropped.
+// rows are stacked as they are, 3: open sizes are padded to the last one below the bucket's
+// boundary, which the last bucket has not; d: whether the remainder is dropped.
+inline constexpr int64_t kModelPadsToBoundary = 3;
 inline int64_t ModelLengthOf(int64_t sum) { return sum % 7; }
 inline std::vector<int64_t> ModelBoundaries(const Step& step) { return {step.a, step.a + step.b}; }
 inline std::vector<int64_t> ModelBatchSizes(const Step& step) { return {step.c, step.c + 1, 2}; }
@@ -180,6 +182,9 @@ class ModelBuckets final : public Model {
       if (ModelFails(step_, sum)) return ModelRow::Failure(ModelFailure(sum));
       size_t i = 0;
       for (const int64_t boundary : ModelBoundaries(step_)) i += ModelLengthOf(sum) >= boundary;
+      if (step_.salt == kModelPadsToBoundary && i == 2) {
+        return ModelRow::Failure("lies in the last bucket");
+      }
       buckets_[i].push_back(row);
       if (static_cast<int64_t>(buckets_[i].size()) == ModelBatchSizes(step_)[i]) return Batch(i);
     }
@@ -197,7 +202,13 @@ class ModelBuckets final : public Model {
  private:
   ModelRow Batch(size_t i) {
     const std::vector<ModelRow> rows = std::exchange(buckets_[i], {});
-    return step_.salt == 1 ? ModelBatch::Stacked(rows) : ModelBatch::Padded(rows, 0);
+    if (step_.salt == 1) return ModelBatch::Stacked(rows);
+    if (step_.salt != kModelPadsToBoundary) return ModelBatch::Padded(rows, 0);
+    std::vector<std::vector<int64_t>> shapes = step_.input_shapes;
+    for (std::vector<int64_t>& shape : shapes) {
+      for (int64_t& size : shape) size = size < 0 ? ModelBoundaries(step_)[i] - 1 : size;
+    }
+    return ModelBatch::Padded(rows, 0, &shapes);
   }
 
   std::vector<std::vector<ModelRow>> buckets_;

@@ -640,7 +640,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
 
         >>> report = tutti.data.Dataset.range(3).explain("json")
         >>> print(tutti.data.Dataset.explain_report(report), end="")
-        range(start=0, stop=3, step=1, dtype=5): 3 elements of int64[]
+        range(start=0, stop=3, step=1, dtype=int64): 3 elements of int64[]
         """
         data = report.encode() if isinstance(report, str) else report
         return _native.dataset_explain_report(data, format)
@@ -657,7 +657,7 @@ class Dataset(Transformations, _arguments.NamesNearest):
         >>> alone, = tutti.Communicator.create_local(1)
         >>> report = tutti.data.Dataset.range(3).explain("json")
         >>> print(tutti.data.Dataset.gather_report(report, alone), end="")
-        range(start=0, stop=3, step=1, dtype=5): 3 elements of int64[]
+        range(start=0, stop=3, step=1, dtype=int64): 3 elements of int64[]
         """
         data = report.encode() if isinstance(report, str) else report
         ranks = _arguments.handle_of("gather_report: communicator", communicator, Communicator)

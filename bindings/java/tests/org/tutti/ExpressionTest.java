@@ -79,7 +79,7 @@ class ExpressionTest {
             z -> x.times(10).plus(y).plus(1).plus(z))))));
     assertEquals(List.of(1L, 2L, 2L, 3L, 3L, 3L), numbers(numbers.flatMapExpr(
         x -> x.dataset("repeat", x.dataset("from_tensors")))));
-    assertEquals("range(start=0, stop=4, step=1, dtype=5): 4 elements of int64[]\n",
+    assertEquals("range(start=0, stop=4, step=1, dtype=int64): 4 elements of int64[]\n",
         numbers.explain());
     assertEquals("int64[]", numbers.promisedSpec().toString());
     assertNull(numbers.map(x -> x).promisedSpec());
