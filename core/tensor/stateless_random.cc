@@ -73,8 +73,8 @@ void Fill(const PhiloxStream& stream, int64_t n, void* out, Make make) {
   }
 }
 
-// Wide is what normal numbers are computed in, of which make(words, numbers) makes those of a block;
-// round makes a T of one.
+// Wide is what normal numbers are computed in, of which make(words, numbers) makes those of a
+// block; round makes a T of one.
 template <class T, class Wide, class Make, class Round>
 void FillTruncated(const PhiloxStream& stream, int64_t n, void* out, Make make, Round round) {
   constexpr int64_t kEach = sizeof(Wide) == 8 ? 2 : 4;
