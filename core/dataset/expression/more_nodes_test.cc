@@ -122,6 +122,8 @@ TEST_F(MoreNodes, SplitTextsAsTheReferenceDoes) {
   EXPECT_EQ(parts("  a b  c ", "", 1), texts({"a", "b  c "}));
   EXPECT_EQ(parts("  a b  c ", "", 0), texts({"  a b  c "}));
   EXPECT_EQ(parts("", "", -1), texts({}));
+  EXPECT_EQ(parts("", "", 0), texts({""}));
+  EXPECT_EQ(parts("", "", 1), texts({}));
   EXPECT_EQ(parts("   ", "", -1), texts({}));
   EXPECT_EQ(parts("", ",", -1), texts({""}));
   EXPECT_EQ(parts("a,,b,", ",", -1), texts({"a", "", "b", ""}));

@@ -58,7 +58,7 @@ void Split(std::string_view text, std::string_view separator, int64_t most,
     text.remove_prefix(cut + std::max<size_t>(separator.size(), 1));
     skip_blanks();
   }
-  if (!blanks || !text.empty()) add(text);
+  if (!blanks || most == 0 || !text.empty()) add(text);
 }
 
 class TextStep {
