@@ -180,8 +180,10 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: Optional[str] = None
 
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int],
                           name: Optional[str] = None) -> Any:
-    """The same of SipHash-2-4 under `key`, two integers of 64 bits, signed or not, which nobody
-    else should know. InvalidArgumentError for another number of them. name: as in length.
+    """A number from 0 up to `num_buckets` for each text of input, int64: SipHash-2-4 under `key`
+    modulo num_buckets. key: two integers of 64 bits, signed or not, which nobody else should know.
+    InvalidArgumentError for another number of them, and for num_buckets below 1; ValueError for one
+    of more bits. name: as in length.
 
     >>> tutti.strings.to_hash_bucket_strong(["a", "b"], 10, key=[1, 2]).tolist()
     [6, 4]
