@@ -193,6 +193,24 @@ TEST_F(ExpressionTest, AppliesOneOperationAtOnce) {
   options.text = ",";
   ASSERT_OK(tutti_operation_apply(nullptr, "string_split", 1, inputs, &options, &parts));
   EXPECT_EQ(TextOf<tutti_tensor>(parts, tutti_tensor_to_string), R"(bytes[2] ["a" "b"])");
+  // A pattern, and buckets.
+  const tutti_string_view rewrite = {"<\\1>", 4};
+  Number instead, written, bucket;
+  ASSERT_OK(tutti_tensor_create_from_strings(nullptr, 0, nullptr, 1, &rewrite, &instead));
+  const tutti_tensor *both[] = {line, instead};
+  options.text = "([a-z])";
+  ASSERT_OK(tutti_operation_apply(nullptr, "regex_replace", 2, both, &options, &written));
+  EXPECT_EQ(TextOf<tutti_tensor>(written, tutti_tensor_to_string), R"(bytes[] "<a>,<b>")");
+  options.text = "(";
+  EXPECT_FAILS(tutti_operation_apply(nullptr, "regex_full_match", 1, inputs, &options, &wrong),
+               TUTTI_INVALID_ARGUMENT, "regex_full_match: '(' is no pattern");
+  const int64_t buckets[] = {INT64_MAX, 1, -2};
+  options = TUTTI_OPERATION_OPTIONS_INIT;
+  options.number_count = 3;
+  options.numbers = buckets;
+  ASSERT_OK(tutti_operation_apply(nullptr, "to_hash_bucket_strong", 1, inputs, &options, &bucket));
+  EXPECT_FAILS(tutti_operation_apply(nullptr, "to_hash_bucket_fast", 1, inputs, &options, &wrong),
+               TUTTI_INVALID_ARGUMENT, "a number of buckets");
   EXPECT_FAILS(tutti_operation_apply(nullptr, "plus", 1, inputs, nullptr, &wrong), TUTTI_NOT_FOUND,
                "no operation 'plus'");
   EXPECT_FAILS(tutti_operation_apply(nullptr, "add", 1, inputs, nullptr, &wrong),

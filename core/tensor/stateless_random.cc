@@ -73,6 +73,27 @@ void Fill(const PhiloxStream& stream, int64_t n, void* out, Make make) {
   }
 }
 
+// Wide is what normal numbers are computed in, of which make(words, numbers) makes those of a
+// block; round makes a T of one.
+template <class T, class Wide, class Make, class Round>
+void FillTruncated(const PhiloxStream& stream, int64_t n, void* out, Make make, Round round) {
+  constexpr int64_t kEach = sizeof(Wide) == 8 ? 2 : 4;
+  constexpr uint64_t kReserved = 64 * kEach;  // blocks, of which hardly more than two are read
+  auto* to = static_cast<T*>(out);
+  for (int64_t i = 0; i < n; i += kEach) {
+    const int64_t wanted = std::min(kEach, n - i);
+    int64_t found = 0;
+    uint64_t block = static_cast<uint64_t>(i / kEach) * kReserved;
+    while (found < wanted) {
+      Wide numbers[kEach];
+      make(stream.At(block++), numbers);
+      for (int64_t k = 0; k < kEach && found < wanted; ++k) {
+        if (std::abs(numbers[k]) < Wide{2}) to[i + found++] = round(numbers[k]);
+      }
+    }
+  }
+}
+
 template <class T, class Of32, class Of64>
 void FillIntegers(const PhiloxStream& stream, int64_t n, void* out, Of32 of32, Of64 of64) {
   Fill<T>(stream, n, out, [&](const Block& words, T* numbers) {
@@ -168,6 +189,19 @@ void FillRandomNormal(const PhiloxStream& stream, DType dtype, int64_t n, void* 
     case DType::kFloat16: return rounded.template operator()<Float16>(ToFloat16);
     case DType::kBfloat16: return rounded.template operator()<Bfloat16>(ToBfloat16);
     default: return Fill<float>(stream, n, out, NormalFloats);
+  }
+}
+
+void FillRandomTruncatedNormal(const PhiloxStream& stream, DType dtype, int64_t n, void* out) {
+  const auto same = [](auto number) { return number; };
+  switch (dtype) {
+    case DType::kFloat64:
+      return FillTruncated<double, double>(stream, n, out, NormalDoubles, same);
+    case DType::kFloat16:
+      return FillTruncated<Float16, float>(stream, n, out, NormalFloats, ToFloat16);
+    case DType::kBfloat16:
+      return FillTruncated<Bfloat16, float>(stream, n, out, NormalFloats, ToBfloat16);
+    default: return FillTruncated<float, float>(stream, n, out, NormalFloats, same);
   }
 }
 

@@ -18,6 +18,10 @@
 //                       of the first above all of the second
 //   normal              of two uniform numbers u (at least 1e-7) and v: r = sqrt(-2 log u), then
 //                       r sin(2 pi v) and r cos(2 pi v). float16 and bfloat16 round float32's
+//   truncated normal    the same, without those whose size is 2 or more. So that a number does not
+//                       hang on how many were left out before it, each four (float64: two) have
+//                       a part of the stream of their own: they begin at block 256 g (128 g) for
+//                       group g, and take pairs u and v from there on until they are enough
 //   bits                32-bit integers are words; 64-bit ones two, the lower half first
 //   integers            low + bits % (high - low), computed in unsigned numbers
 //
@@ -54,6 +58,7 @@ bool HasRandomIntegers(DType dtype);
 // n numbers of one stream, from its first block on.
 void FillRandomUniform(const PhiloxStream& stream, DType dtype, int64_t n, void* out);
 void FillRandomNormal(const PhiloxStream& stream, DType dtype, int64_t n, void* out);
+void FillRandomTruncatedNormal(const PhiloxStream& stream, DType dtype, int64_t n, void* out);
 void FillRandomBits(const PhiloxStream& stream, DType dtype, int64_t n, void* out);
 // In [low, high), which are numbers of the dtype. False, and nothing is written, where low is not
 // below high.

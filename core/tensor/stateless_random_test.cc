@@ -84,6 +84,49 @@ TEST(StatelessRandom, NormalNumbersAreTheReferences) {
               ElementsAre(0x1.168p-1f, 0x1.a8cp-3f, 0x1.2d4p-4f, 0x1.7c8p-5f, -0x1.4d4p+0f));
 }
 
+template <class T>
+std::vector<T> Truncated(const int64_t seed[2], int64_t n = 9) {
+  std::vector<T> numbers(static_cast<size_t>(n));
+  FillRandomTruncatedNormal(PhiloxStream(seed), DTypeOf<T>, n, numbers.data());
+  return numbers;
+}
+
+// The first four and the last one are of groups of their own.
+TEST(StatelessRandom, TruncatedNormalNumbersAreTheReferences) {
+  const std::vector<float> of_float = {
+      -0x1.133d6ap-3f, -0x1.4c2eccp-2f, -0x1.3745e2p+0f, -0x1.b0bb88p-1f, -0x1.4a26eep+0f,
+      0x1.eb3fbcp-1f,  -0x1.8aa768p-1f, 0x1.5a50fap-1f,  -0x1.d9b594p-3f};
+  const std::vector<double> of_double = {
+      -0x1.23745fceed393p-3, 0x1.7b30df7adce2ep-1, -0x1.1ad29167909a9p-1,
+      -0x1.7809d7af7e4adp-1, -0x1.97fb79abfff44p-2, 0x1.850c94ed98bcbp-3,
+      -0x1.1b8b647d0508dp+0, -0x1.b8d42b681b709p-1, -0x1.931696fd06ee0p-1};
+  const std::vector<float> narrow = Truncated<float>(kLarge);
+  const std::vector<double> wide = Truncated<double>(kSmall);
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_FLOAT_EQ(narrow[i], of_float[i]) << i;
+    EXPECT_DOUBLE_EQ(wide[i], of_double[i]) << i;
+  }
+  EXPECT_THAT(Widened(Truncated<Float16>(kSmall)),
+              ElementsAre(0x1.168p-1f, 0x1.a8cp-3f, 0x1.2d4p-4f, 0x1.7c8p-5f, 0x1.588p-3f,
+                          -0x1.af4p+0f, 0x1.efcp-3f, 0x1.b4p+0f, 0x1.1b4p+0f));
+  EXPECT_THAT(Widened(Truncated<Bfloat16>(kSmall)),
+              ElementsAre(0x1.16p-1f, 0x1.a8p-3f, 0x1.2ep-4f, 0x1.7cp-5f, 0x1.58p-3f, -0x1.bp+0f,
+                          0x1.fp-3f, 0x1.b4p+0f, 0x1.1cp+0f));
+}
+
+TEST(StatelessRandom, TruncatedNormalNumbersAreSmallAndTheFirstOfMore) {
+  const std::vector<float> all = Truncated<float>(kSmall, 10'003);
+  double squares = 0;
+  for (const float number : all) {
+    ASSERT_LT(std::abs(number), 2.0f);
+    squares += double{number} * double{number};
+  }
+  EXPECT_NEAR(squares / 10'003, 0.774, 0.03);  // the variance of what is left
+  for (const int64_t n : {0, 1, 3, 4, 5, 10'002}) {
+    EXPECT_EQ(Truncated<float>(kSmall, n), std::vector<float>(all.begin(), all.begin() + n));
+  }
+}
+
 TEST(StatelessRandom, IntegersAreTheReferences) {
   EXPECT_THAT(Bits<int32_t>(kSmall),
               ElementsAre(1105988140, 1738052849, -335576002, 370444179, 10670227));

@@ -59,6 +59,15 @@ class Random(unittest.TestCase):
                 np.testing.assert_allclose(ours, theirs.numpy(), rtol=tolerance, atol=tolerance)
 
 
+    def test_truncated_normal_numbers_differ_by_rounding_alone(self):
+        for seed in seeds():
+            for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-13)):
+                theirs = tf.random.stateless_truncated_normal((1003,), seed, 2, 3, dtype,
+                                                              alg="philox")
+                ours = tutti.random.stateless_truncated_normal((1003,), seed, 2, 3, dtype)
+                np.testing.assert_allclose(ours, theirs.numpy(), rtol=tolerance, atol=tolerance)
+
+
 class Strings(unittest.TestCase):
     TEXTS = ["", " ", "a", " a b  c ", "a,,b,", ",", "\t x\n", "Ab\u00c4\u00df,\u20ac", "XX,XXX"]
 
@@ -93,6 +102,30 @@ class Strings(unittest.TestCase):
         for axis in (None, 0, 1, -1, [0, 1]):
             want = theirs.reduce_join(square, axis, separator="-").numpy()
             np.testing.assert_array_equal(ours.reduce_join(square, axis, separator="-"), want)
+
+    def test_patterns_do_the_same(self):
+        ours, theirs = tutti.strings, tf.strings
+        texts = tf.constant(self.TEXTS)
+        for pattern in ("", "a", "[a-z ]*", r"\w+", ".", r"(.)(,)", "X{2}", "\u00c4|\u20ac",
+                        "(?i)AB.*", r"\s", "$", "^"):
+            np.testing.assert_array_equal(ours.regex_full_match(self.TEXTS, pattern),
+                                          theirs.regex_full_match(texts, pattern).numpy())
+            for rewrite in ("", "-", r"<\0>", r"\\"):
+                for every in (True, False):
+                    np.testing.assert_array_equal(
+                        ours.regex_replace(self.TEXTS, pattern, rewrite, every),
+                        theirs.regex_replace(texts, pattern, rewrite, every).numpy())
+
+    def test_buckets_are_the_same(self):
+        drawn = random.Random(11)
+        texts = [drawn.randbytes(n) for n in (*range(140), 1000, 4096)]
+        for buckets in (1, 10, 997, (1 << 63) - 1):
+            np.testing.assert_array_equal(tutti.strings.to_hash_bucket_fast(texts, buckets),
+                                          tf.strings.to_hash_bucket_fast(texts, buckets).numpy())
+            key = [drawn.randrange(-1 << 63, 1 << 63) for _ in range(2)]
+            np.testing.assert_array_equal(
+                tutti.strings.to_hash_bucket_strong(texts, buckets, key),
+                tf.strings.to_hash_bucket_strong(texts, buckets, key).numpy())
 
 
 class Features(unittest.TestCase):

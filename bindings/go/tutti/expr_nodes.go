@@ -49,6 +49,32 @@ func (x Expr) ReduceJoin(separator string, axes ...int64) Expr {
 	return x.text("reduce_join", separator, axes...)
 }
 
+// RegexFullMatch is, of bytes, whether pattern, in RE2's syntax, matches all of it. What is no
+// pattern is an ErrInvalidArgument of the expression.
+func (x Expr) RegexFullMatch(pattern string) Expr { return x.text("regex_full_match", pattern) }
+
+// RegexReplace is, of bytes, with rewrite, one text, in place of all that pattern, in RE2's syntax,
+// matches; \0 in it is what matched, \1 to \9 are the groups. What is no pattern, and a group that
+// it has not, is an ErrInvalidArgument: of the expression, or of its row where rewrite is an Expr.
+func (x Expr) RegexReplace(pattern string, rewrite any) Expr {
+	return x.Operation("regex_replace", []any{rewrite}, []int64{1}, 0, false, pattern)
+}
+
+// RegexReplaceFirst is the same of the first match alone.
+func (x Expr) RegexReplaceFirst(pattern string, rewrite any) Expr {
+	return x.Operation("regex_replace", []any{rewrite}, []int64{0}, 0, false, pattern)
+}
+
+// ToHashBucketFast is, of bytes, FarmHash's Fingerprint64 modulo buckets, Int64.
+func (x Expr) ToHashBucketFast(buckets int64) Expr {
+	return x.text("to_hash_bucket_fast", "", buckets)
+}
+
+// ToHashBucketStrong is, of bytes, SipHash-2-4 under a key of two words, modulo buckets, Int64.
+func (x Expr) ToHashBucketStrong(buckets int64, key [2]uint64) Expr {
+	return x.text("to_hash_bucket_strong", "", buckets, int64(key[0]), int64(key[1]))
+}
+
 // AsString is numbers as texts, as Tensor.AsStrings gives them.
 func (x Expr) AsString() Expr { return x.of("as_string") }
 
@@ -86,6 +112,11 @@ func (x Expr) StatelessUniform(dtype DType, dims ...int64) Expr {
 // StatelessNormal is the same of a normal distribution of mean 0 and deviation 1.
 func (x Expr) StatelessNormal(dtype DType, dims ...int64) Expr {
 	return x.Operation("stateless_random_normal", nil, dims, dtype, false, "")
+}
+
+// StatelessTruncatedNormal is the same of a normal distribution without numbers of size 2 or more.
+func (x Expr) StatelessTruncatedNormal(dtype DType, dims ...int64) Expr {
+	return x.Operation("stateless_random_truncated_normal", nil, dims, dtype, false, "")
 }
 
 // StatelessBits is integers of Int32, Int64, Uint32 or Uint64, all as likely.
@@ -163,6 +194,11 @@ func StatelessUniform(seed [2]int64, dtype DType, dims ...int64) (*Tensor, error
 // StatelessNormal is the same of a normal distribution of mean 0 and deviation 1.
 func StatelessNormal(seed [2]int64, dtype DType, dims ...int64) (*Tensor, error) {
 	return drawn("stateless_random_normal", seed, dtype, dims)
+}
+
+// StatelessTruncatedNormal is the same of a normal distribution without numbers of size 2 or more.
+func StatelessTruncatedNormal(seed [2]int64, dtype DType, dims ...int64) (*Tensor, error) {
+	return drawn("stateless_random_truncated_normal", seed, dtype, dims)
 }
 
 // StatelessBits is integers of Int32, Int64, Uint32 or Uint64, all as likely.

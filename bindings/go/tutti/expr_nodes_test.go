@@ -46,6 +46,14 @@ func TestExpressionsOfTexts(t *testing.T) {
 		{func(x Expr) Expr { return x.SplitInto(",", 2).ReduceJoin("+", 0) },
 			[]string{"\" Ab+c \"", "\"D+e\""}},
 		{func(x Expr) Expr { return x.StringLength().AsString().ToNumber(Int64) }, []string{"6", "3"}},
+		{func(x Expr) Expr { return x.RegexFullMatch("D,.") }, []string{"False", "True"}},
+		{func(x Expr) Expr { return x.RegexReplace("[A-Dce]", "-") },
+			[]string{"\" -b,- \"", "\"-,-\""}},
+		{func(x Expr) Expr { return x.RegexReplaceFirst(`(\w+)`, `[\1]`) },
+			[]string{"\" [Ab],c \"", "\"[D],e\""}},
+		{func(x Expr) Expr {
+			return TupleOf(x.ToHashBucketFast(10), x.ToHashBucketStrong(10, [2]uint64{1, 2}))
+		}, []string{"(9, 8)", "(0, 3)"}},
 		{func(x Expr) Expr { return x.Join("-", "z") }, []string{"\" Ab,c -z\"", "\"D,e-z\""}},
 	} {
 		if got := printedOf(t, source.MapExpr(each.fn)); !reflect.DeepEqual(got, each.want) {
@@ -57,6 +65,10 @@ func TestExpressionsOfTexts(t *testing.T) {
 	if err != nil || !strings.Contains(spec.String(), "ragged") {
 		t.Error(spec, err)
 	}
+	wrong := source.MapExpr(func(x Expr) Expr { return x.RegexFullMatch("(") })
+	if err := wrong.Err(); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
 	failed := printedOf(t, source.MapExpr(func(x Expr) Expr { return x.Substr(4, 1) }))
 	if len(failed) != 2 || failed[0] != "\"c\"" || !strings.Contains(failed[1], "no position 4") {
 		t.Error(failed)
@@ -67,7 +79,8 @@ func TestExpressionsOfSeedsAndComplexNumbers(t *testing.T) {
 	draws := Range(1, 3, 1).MapExpr(func(x Expr) Expr {
 		seed := x.Stack(2)
 		return TupleOf(seed.StatelessBits(Int32, 2), seed.StatelessIntegers(-3, 1000, Int32, 2),
-			seed.StatelessUniform(Float32, 2), seed.StatelessNormal(Float64))
+			seed.StatelessUniform(Float32, 2), seed.StatelessNormal(Float64),
+			seed.StatelessTruncatedNormal(Float32, 5))
 	})
 	got := printedOf(t, draws)
 	if !strings.HasPrefix(got[0], "([1105988140 1738052849], [97 284], ") {
@@ -79,7 +92,9 @@ func TestExpressionsOfSeedsAndComplexNumbers(t *testing.T) {
 	defer uniform.Close()
 	normal := must[*Tensor](t)(StatelessNormal([2]int64{1, 2}, Float64))
 	defer normal.Close()
-	for _, tensor := range []*Tensor{bits, uniform, normal} {
+	truncated := must[*Tensor](t)(StatelessTruncatedNormal([2]int64{1, 2}, Float32, 5))
+	defer truncated.Close()
+	for _, tensor := range []*Tensor{bits, uniform, normal, truncated} {
 		text := tensor.String()
 		if !strings.Contains(got[0], text[strings.Index(text, "] ")+2:]) {
 			t.Error(got[0], text)

@@ -57,6 +57,50 @@ class NodesTest(unittest.TestCase):
         got, = Dataset.from_tensors(b" b ").map(np.char.strip, native=True)
         self.assertEqual(got, b"b")
 
+    def test_patterns(self):
+        strings = tutti.strings
+        source = Dataset.from_tensor_slices([b"part-1", b"", "ä-7-8".encode(), b"\xff-2"])
+        for function in (
+                lambda x: strings.regex_full_match(x, r".*-\d"),
+                lambda x: strings.regex_replace(x, r"-(\d)", r"+\1"),
+                lambda x: strings.regex_replace(x, r"(\w+)", b"<\\0>", False),
+                lambda x: strings.regex_replace("a-b", "-", x)):
+            self.same(source, function)
+        self.assertEqual(strings.regex_replace(["a1b2", "c"], r"(\w)(\d)", r"\2\1").tolist(),
+                         [b"1a2b", b"c"])
+        self.assertEqual(strings.regex_replace("aa", "a", "b", replace_global=False), b"ba")
+        self.assertEqual(strings.regex_full_match("ab", "ab?"), True)
+        self.assertEqual([bool(x) for x in source.map(lambda x: x.regex_full_match(b"part-1|"),
+                                                      native=True)], [True, True, False, False])
+        self.assertEqual(next(iter(source.map(
+            lambda x: x.regex_replace("-", b"\\\\", False), native=True))), b"part\\1")
+        with self.assertRaisesRegex(errors.InvalidArgumentError, r"'\(' is no pattern"):
+            source.map(lambda x: x.regex_full_match("("), native=True)
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "is no rewrite of 'a'"):
+            source.map(lambda x: x.regex_replace("a", r"\1"), native=True)
+        with self.assertRaisesRegex(TypeError, "compiled once, not an object of type list"):
+            strings.regex_full_match("a", ["a"])
+
+    def test_buckets(self):
+        strings = tutti.strings
+        source = Dataset.from_tensor_slices([b"a", b"b", b""])
+        fast = self.same(source, lambda x: strings.to_hash_bucket_fast(x, 10))
+        strong = self.same(source, lambda x: strings.to_hash_bucket_strong(x, 10, [1, 2]))
+        self.assertEqual((fast, strong), ([9, 2, 3], [6, 4, 5]))
+        self.assertEqual([int(x) for x in source.map(lambda x: x.to_hash_bucket_fast(10),
+                                                     native=True)], fast)
+        self.assertEqual([int(x) for x in source.map(
+            lambda x: x.to_hash_bucket_strong(10, (1, 2)), native=True)], strong)
+        same_key = [(1 << 64) - 1, (1 << 64) - 2]
+        self.assertEqual(strings.to_hash_bucket_strong("a", 1 << 62, [-1, -2]),
+                         strings.to_hash_bucket_strong("a", 1 << 62, same_key))
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "1 or more buckets, got 0"):
+            strings.to_hash_bucket_fast("a", 0)
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "a key of two numbers"):
+            strings.to_hash_bucket_strong("a", 5, [1])
+        with self.assertRaisesRegex(ValueError, "more than 64 bits"):
+            strings.to_hash_bucket_strong("a", 5, [1 << 64, 0])
+
     def test_a_text_without_its_parts_is_its_rows_error(self):
         source = Dataset.from_tensor_slices([b"1,2", b"3", b"4,5"])
         rows = iter(source.map(lambda x: x.split(b",", parts=2), native=True))
@@ -98,8 +142,15 @@ class NodesTest(unittest.TestCase):
                 lambda x: draw.stateless_uniform((3,), (x, 2), -9, 9, np.int32),
                 lambda x: draw.stateless_uniform((3,), (x, 2), 0, x + 1, np.int64),
                 lambda x: draw.stateless_uniform((3,), np.stack([x, x]), None, None, np.uint64),
-                lambda x: draw.stateless_normal((5,), (x, 3), mean=1, stddev=2)):
+                lambda x: draw.stateless_normal((5,), (x, 3), mean=1, stddev=2),
+                lambda x: draw.stateless_truncated_normal((5,), (x, 3), -1, 2, np.float64)):
             self.same(source, function)
+        np.testing.assert_allclose(
+            draw.stateless_truncated_normal(5, (-5, 1 << 40)),
+            [float.fromhex(x) for x in ("-0x1.133d6ap-3", "-0x1.4c2eccp-2", "-0x1.3745e2p+0",
+                                        "-0x1.b0bb88p-1", "-0x1.4a26eep+0")], rtol=1e-6)
+        cut = draw.stateless_truncated_normal(10000, (1, 2), 5, 3)
+        self.assertTrue((abs(cut - 5) < 6.0001).all())
         with self.assertRaisesRegex(errors.InvalidArgumentError, "lower bound below"):
             draw.stateless_uniform((), (1, 2), 3, 3, np.int32)
         with self.assertRaisesRegex(ValueError, "maxval is needed"):

@@ -16,7 +16,7 @@ import numpy as np
 from tutti import _dtypes
 from tutti.strings import _applied
 
-__all__ = ["stateless_normal", "stateless_uniform"]
+__all__ = ["stateless_normal", "stateless_truncated_normal", "stateless_uniform"]
 
 
 def _seed(seed: Any) -> Any:
@@ -86,8 +86,29 @@ def stateless_normal(shape: Union[int, Sequence[int]], seed: Any, mean: Any = 0.
     >>> tutti.random.stateless_normal((2,), seed=(1, 2), dtype=np.float64).round(6).tolist()
     [-0.142312, 0.740607]
     """
+    return _scaled("stateless_random_normal", shape, seed, mean, stddev, dtype, alg)
+
+
+def stateless_truncated_normal(shape: Union[int, Sequence[int]], seed: Any, mean: Any = 0.0,
+                               stddev: Any = 1.0, dtype: Any = np.float32,
+                               name: Optional[str] = None, alg: str = "philox") -> Any:
+    """Numbers of a normal distribution, without those two deviations or more away from the mean: as
+    weights begin with.
+
+    shape: their sizes. seed: as in stateless_uniform. mean, stddev: of the distribution before it
+    is cut. dtype: a floating one; InvalidArgumentError for others. name, alg: as in
+    stateless_uniform. Threads: any.
+
+    >>> tutti.random.stateless_truncated_normal((2,), (1, 2), dtype=np.float64).round(6).tolist()
+    [-0.142312, 0.740607]
+    """
+    return _scaled("stateless_random_truncated_normal", shape, seed, mean, stddev, dtype, alg)
+
+
+def _scaled(drawn: str, shape: Union[int, Sequence[int]], seed: Any, mean: Any, stddev: Any,
+            dtype: Any, alg: str) -> Any:
     _check_alg(alg)
-    numbers = _applied("stateless_random_normal", [_seed(seed)], _dims(shape), dtype)
+    numbers = _applied(drawn, [_seed(seed)], _dims(shape), dtype)
     scaled = _applied("multiply", [numbers, _number(stddev, dtype)])
     return _applied("add", [scaled, _number(mean, dtype)])
 

@@ -14,8 +14,9 @@ import numpy as np
 from tutti import _dtypes, _native
 from tutti._composites import RaggedTensor
 
-__all__ = ["as_string", "join", "length", "lower", "reduce_join", "split", "strip", "substr",
-           "to_number", "upper"]
+__all__ = ["as_string", "join", "length", "lower", "reduce_join", "regex_full_match",
+           "regex_replace", "split", "strip", "substr", "to_hash_bucket_fast",
+           "to_hash_bucket_strong", "to_number", "upper"]
 
 
 def _applied(name: str, inputs: Sequence[Any], numbers: Sequence[int] = (), dtype: Any = None,
@@ -138,10 +139,80 @@ def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator
     return _applied("reduce_join", [inputs], axes, keep_dims=keepdims, text=separator)
 
 
+def regex_full_match(input: Any, pattern: str, name: Optional[str] = None) -> Any:
+    """Whether `pattern`, in RE2's syntax, matches each text of input from its begin to its end:
+    booleans of its shape. A pattern that is none is an InvalidArgumentError. name: as in length.
+
+    >>> tutti.strings.regex_full_match(["part-7", "part-x"], r"part-\\d+").tolist()
+    [True, False]
+    """
+    return _applied("regex_full_match", [input], text=_pattern(pattern))
+
+
+def regex_replace(input: Any, pattern: str, rewrite: Any, replace_global: bool = True,
+                  name: Optional[str] = None) -> Any:
+    r"""The texts of input with `rewrite` in place of what `pattern`, in RE2's syntax, matches.
+
+    rewrite: one text, or a placeholder of one; \0 in it is what matched, \1 to \9 are the groups
+    of the pattern, \\ is a backslash. replace_global: all matches, or else the first one. A
+    pattern that is none and a rewrite with another group are InvalidArgumentErrors; the reference
+    leaves the text as it is, or cuts out what matched, where the rewrite is wrong. name: as in
+    length.
+
+    >>> tutti.strings.regex_replace("2024-05-17", r"(\d+)-(\d+)-\d+", r"\2/\1")
+    b'05/2024'
+    """
+    texts = [value.encode() if isinstance(value, str) else value for value in (input, rewrite)]
+    return _applied("regex_replace", texts, [int(replace_global)], text=_pattern(pattern))
+
+
+def to_hash_bucket_fast(input: Any, num_buckets: int, name: Optional[str] = None) -> Any:
+    """A number from 0 up to `num_buckets` for each text of input, int64: FarmHash's Fingerprint64
+    modulo num_buckets, the same in every process and release. Texts that share a bucket are found
+    easily: where somebody might look for them, take to_hash_bucket_strong. InvalidArgumentError for
+    num_buckets below 1. name: as in length.
+
+    >>> tutti.strings.to_hash_bucket_fast(["a", "b"], 10).tolist()
+    [9, 2]
+    """
+    return _applied("to_hash_bucket_fast", [input], [num_buckets])
+
+
+def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int],
+                          name: Optional[str] = None) -> Any:
+    """A number from 0 up to `num_buckets` for each text of input, int64: SipHash-2-4 under `key`
+    modulo num_buckets. key: two integers of 64 bits, signed or not, which nobody else should know.
+    InvalidArgumentError for another number of them, and for num_buckets below 1; ValueError for one
+    of more bits. name: as in length.
+
+    >>> tutti.strings.to_hash_bucket_strong(["a", "b"], 10, key=[1, 2]).tolist()
+    [6, 4]
+    """
+    return _applied("to_hash_bucket_strong", [input], [num_buckets, *_key(key)])
+
+
 def to_number(input: Any, out_type: Any = np.float32, name: Optional[str] = None) -> Any:
     """The numbers of `out_type` that the texts of input are, of the same shape. A text that is
     none, or one that the dtype does not hold, is an InvalidArgumentError. name: as in length."""
     return _applied("to_number", [input], dtype=out_type)
+
+
+def _pattern(pattern: Any) -> str:
+    """A pattern as the text that it is."""
+    if isinstance(pattern, (str, bytes)):
+        return pattern.decode() if isinstance(pattern, bytes) else pattern
+    raise TypeError("a pattern is a str, which is compiled once, not an object of type "
+                    f"{type(pattern).__name__}")
+
+
+def _key(key: Sequence[int]) -> Sequence[int]:
+    """The words of a key as int64."""
+    words = [int(word) for word in key]
+    for word in words:
+        if not -1 << 63 <= word < 1 << 64:
+            raise ValueError("key: a word of it has more than 64 bits; expected -2**63 to "
+                             "2**64 - 1")
+    return [word - (1 << 64) if word >> 63 == 1 else word for word in words]
 
 
 def _plain(array: Any) -> Any:

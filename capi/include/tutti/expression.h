@@ -57,18 +57,30 @@
  *                             many parts, along a new last axis. 0 parts: as many as there are, of
  *                             a scalar or, one after the other, a vector
  *   string_split_row_splits   the same, of a vector: the row_splits of these parts, int64
+ *   regex_full_match          of bytes: whether `text`, a pattern in RE2's syntax, matches all
+ *   regex_replace             bytes, and one text that comes in place of what `text`, a pattern as
+ *                             above, matches: \0 in it is what matched, \1 to \9 are its groups;
+ *                             `numbers`: 1, the default, for all matches, 0 for the first one
+ *   to_hash_bucket_fast       of bytes; `numbers`: how many buckets there are: FarmHash's
+ *                             Fingerprint64 modulo that, int64
+ *   to_hash_bucket_strong     the same of SipHash-2-4; `numbers`: the buckets, and the two words
+ *                             of the key
  *   to_number                 of bytes; `dtype`
  *   stateless_random_uniform
  *   stateless_random_normal   a seed of two integers; `numbers`: the dims; `dtype`, a float, by
  *                             default float32: in [0, 1); of mean 0 and deviation 1
+ *   stateless_random_truncated_normal
+ *                             as normal, without numbers of size 2 or more
  *   stateless_random_bits     the same of int32 (the default), int64, uint32 and uint64: any number
  *   stateless_random_integers a seed, and two bounds of one of these dtypes, the first below the
  *                             second: from the first up to, not with, the second
  *   decode_raw                of bytes, in which numbers of `dtype` lie in this machine's order
  *
  * Two dtypes do not meet: INVALID_ARGUMENT, cast one of them. Integers wrap. A zero divisor of an
- * integer, a negative exponent of one, a place that is not there and a text that is no number are
- * INVALID_ARGUMENT at iteration, for the row alone. float16 and bfloat16 are computed in float32
+ * integer, a negative exponent of one, a place that is not there, a text that is no number and a
+ * rewrite with a group that the pattern has not are INVALID_ARGUMENT at iteration, for the row
+ * alone. A pattern is compiled where its node is made, and one that is none, as a constant that is
+ * no rewrite, is INVALID_ARGUMENT there. float16 and bfloat16 are computed in float32
  * and rounded after each operation. Rows do not depend on how many are computed at once. What is
  * drawn depends on the seed alone: Philox-4x32-10, and the bits that TensorFlow's stateless
  * functions give for the same seed (core/tensor/stateless_random.h has the formulas). */

@@ -70,7 +70,10 @@ void AppendText(std::span<const ExpressionNode> nodes, int64_t index, int depth,
   if (node.attributes.dtype != DType::kInvalid) {
     *out += Format(", {}", DTypeName(node.attributes.dtype));
   }
-  if (!node.attributes.numbers.empty() && node.op != ExpressionOp::kSlice) {
+  // A key is nobody's business.
+  const bool shows_numbers =
+      node.op != ExpressionOp::kSlice && node.op != ExpressionOp::kToHashBucketStrong;
+  if (!node.attributes.numbers.empty() && shows_numbers) {
     *out += Format(", {}", DimsToString(node.attributes.numbers));
   }
   *out += ")";
@@ -344,9 +347,10 @@ Result<int64_t> Expression::Apply(std::string_view name, std::span<const int64_t
     node.inputs.push_back(static_cast<int32_t>(input));
   }
   const bool conditional = node.op == ExpressionOp::kWhere;
-  // table and places; seed and bounds; texts, and where in them
+  // table and places; seed and bounds; texts, and where in them or what comes instead
   const bool alone = node.op == ExpressionOp::kTake || node.op == ExpressionOp::kRandomIntegers ||
-                     node.op == ExpressionOp::kSubstr;
+                     node.op == ExpressionOp::kSubstr ||
+                     node.op == ExpressionOp::kRegexReplace;
   if (alone || conditional) {
     TUTTI_RETURN_IF_ERROR(Agree(*operation, std::span(node.inputs).first(1)));
     std::span<int32_t> others = std::span(node.inputs).subspan(1);

@@ -39,6 +39,7 @@
 #include "core/base/ref.h"
 #include "core/base/status.h"
 #include "core/dataset/expression/operations.h"
+#include "core/dataset/expression/pattern.h"
 #include "core/function/function.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/element_spec.h"
@@ -52,12 +53,14 @@ struct ExpressionAttributes {
   // reshape: dims, one may be -1; transpose: the order of axes; slice: start, stop and step of each
   // of the first axes, kMissing for what is left out; index: axis and place; expand_dims, stack,
   // concatenate, take: the axis; reductions, reduce_join: the axes, none for all; one_hot: the
-  // depth; string_split: at how many places at most, and into how many parts; stateless_random_*:
-  // the dims.
+  // depth; string_split: at how many places at most, and into how many parts; regex_replace: 1 for
+  // all matches, 0 for the first; to_hash_bucket_*: how many buckets there are, and the key;
+  // stateless_random_*: the dims.
   std::vector<int64_t> numbers;
   DType dtype = DType::kInvalid;  // cast, one_hot, to_number, decode_raw, stateless_random_*
   bool keep_dims = false;         // reductions
-  // join_strings, reduce_join, string_split: the separator; string_length, substr: the unit.
+  // join_strings, reduce_join, string_split: the separator; string_length, substr: the unit;
+  // regex_*: the pattern.
   std::string text;
 
   static constexpr int64_t kMissing = INT64_MIN;
@@ -78,6 +81,7 @@ struct ExpressionNode {
   int64_t leaf = 0;
   Ref<Tensor> constant;        // contiguous
   Ref<Function> function;      // of calls
+  Ref<const Pattern> pattern;  // of regex_*
 };
 
 // A node of the expression around this one, as a parameter.

@@ -419,6 +419,14 @@ class Inference {
         return OkStatus();
       }
       case Op::kReduceJoin: return FoldedShape();
+      case Op::kRegexFullMatch:
+        node_.dtype = DType::kBool;
+        return CompilePattern();
+      case Op::kRegexReplace: return RegexReplace();
+      case Op::kToHashBucketFast:
+      case Op::kToHashBucketStrong:
+        node_.dtype = DType::kInt64;
+        return Buckets();
       default: break;
     }
     TUTTI_RETURN_IF_ERROR(NeedsDtype());
@@ -435,6 +443,43 @@ class Inference {
       node_.shape = node_.shape.Concatenate(PartialShape({kUnknown}));
     }
     return OkStatus();
+  }
+
+  Status CompilePattern() {
+    Result<Ref<const Pattern>> pattern = Pattern::Create(node_.attributes.text);
+    if (!pattern.ok()) return Status(pattern.status()).WithPrefix(std::string(operation_.name));
+    node_.pattern = std::move(pattern).value();
+    return OkStatus();
+  }
+
+  Status RegexReplace() {
+    std::vector<int64_t>& numbers = node_.attributes.numbers;
+    if (numbers.empty()) numbers = {1};
+    TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "1 for all matches or 0 for the first one"));
+    if (numbers[0] != 0 && numbers[0] != 1) {
+      return InvalidArgument("regex_replace: expected 1 for all matches or 0 for the first one, "
+                             "got {}", numbers[0]);
+    }
+    const ExpressionNode& rewrite = In(1);
+    if (rewrite.dtype != DType::kBytes || rewrite.shape.rank() != 0) {
+      return InvalidArgument("regex_replace: the rewrite is {}{}; expected one text",
+                             DTypeName(rewrite.dtype), rewrite.shape.ToString());
+    }
+    TUTTI_RETURN_IF_ERROR(CompilePattern());
+    if (rewrite.op != Op::kConstant) return OkStatus();
+    Status status = node_.pattern->CheckRewrite(rewrite.constant->span<BytesView>()[0].text());
+    return status.ok() ? OkStatus() : std::move(status).WithPrefix("regex_replace");
+  }
+
+  Status Buckets() {
+    if (node_.op == Op::kToHashBucketFast) {
+      TUTTI_RETURN_IF_ERROR(NeedsNumbers(1, "a number of buckets"));
+    } else {
+      TUTTI_RETURN_IF_ERROR(NeedsNumbers(3, "a number of buckets and a key of two numbers"));
+    }
+    const int64_t buckets = node_.attributes.numbers[0];
+    if (buckets >= 1) return OkStatus();
+    return InvalidArgument("{}: expected 1 or more buckets, got {}", operation_.name, buckets);
   }
 
   // At how many places at most, and into how many parts; -1 and 0: as many as there are.
@@ -471,7 +516,8 @@ class Inference {
       return InvalidArgument("{}: expected a seed of two integers, got {}{}", name,
                              DTypeName(In(0).dtype), In(0).shape.ToString());
     }
-    const bool floats = node_.op == Op::kRandomUniform || node_.op == Op::kRandomNormal;
+    const bool floats = node_.op == Op::kRandomUniform || node_.op == Op::kRandomNormal ||
+                        node_.op == Op::kRandomTruncatedNormal;
     DType& dtype = node_.attributes.dtype;
     if (node_.op == Op::kRandomIntegers) {
       if (dtype != DType::kInvalid && dtype != In(1).dtype) {

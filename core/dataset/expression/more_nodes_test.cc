@@ -122,6 +122,8 @@ TEST_F(MoreNodes, SplitTextsAsTheReferenceDoes) {
   EXPECT_EQ(parts("  a b  c ", "", 1), texts({"a", "b  c "}));
   EXPECT_EQ(parts("  a b  c ", "", 0), texts({"  a b  c "}));
   EXPECT_EQ(parts("", "", -1), texts({}));
+  EXPECT_EQ(parts("", "", 0), texts({""}));
+  EXPECT_EQ(parts("", "", 1), texts({}));
   EXPECT_EQ(parts("   ", "", -1), texts({}));
   EXPECT_EQ(parts("", ",", -1), texts({""}));
   EXPECT_EQ(parts("a,,b,", ",", -1), texts({"a", "", "b", ""}));
@@ -159,6 +161,95 @@ TEST_F(MoreNodes, SplitRowsIntoAsManyPartsAsEachHas) {
   EXPECT_THAT(Next(*iterator), HasSubstr("element 3: string_split: '' has 0 parts"));
   EXPECT_THAT(Next(*iterator), HasSubstr("element 4: string_split: 'f g h' has 3 parts"));
   EXPECT_EQ(Next(*iterator), ".");
+}
+
+TEST_F(MoreNodes, MatchWholeTexts) {
+  const Ref<Tensor> texts = TextsOf({"abc", "ab", "", "xabc", "ab\n", "ab\xC3\xA4", "ab\xFF"});
+  EXPECT_EQ(Applied("regex_full_match", {texts}, Told({}, "ab.?")),
+            "bool[7] [True True False False False True False]");
+  EXPECT_EQ(Applied("regex_full_match", {Tensor::Bytes("")}, Told({}, "")), "bool[] True");
+  EXPECT_THAT(Applied("regex_full_match", {texts}, Told({}, "a(b")),
+              HasSubstr("regex_full_match: 'a(b' is no pattern: missing ): a(b; expected RE2's"));
+  EXPECT_THAT(Applied("regex_full_match", {texts}, Told({}, "\xFF")), HasSubstr("UTF-8"));
+  EXPECT_THAT(Applied("regex_full_match", {Tensor::Scalar(1.0)}, Told({}, "a")),
+              HasSubstr("expected bytes"));
+  // Backtracking would take longer than anybody waits.
+  EXPECT_EQ(Applied("regex_full_match", {Tensor::Bytes(std::string(5000, 'a'))},
+                    Told({}, "(a*)*(a*)*b")), "bool[] False");
+  EXPECT_THAT(All(Ok(Slices(texts)->Map(
+                  Again(Of("regex_full_match", DType::kBytes, Shape(), Told({}, "ab?c?")))))),
+              ElementsAre("True", "True", "False", "False", "False", "False", "False"));
+}
+
+// What TensorFlow 2.21 gives.
+TEST_F(MoreNodes, ReplaceWhatMatches) {
+  const Ref<Tensor> texts = TextsOf({"a1b2", "", "x\xC3\xA4x", "a\na"});
+  const auto replaced = [&](std::string pattern, std::string_view rewrite, int64_t all = 1) {
+    return Applied("regex_replace", {texts, Tensor::Bytes(std::string(rewrite))},
+                   Told({all}, std::move(pattern)));
+  };
+  const auto is = [](const std::vector<std::string>& all) { return TextsOf(all)->ToString(); };
+  EXPECT_EQ(replaced("(\\w)(\\d)", "\\2-\\1"), is({"1-a2-b", "", "x\xC3\xA4x", "a\na"}));
+  EXPECT_EQ(replaced("(\\w)(\\d)", "\\2-\\1", 0), is({"1-ab2", "", "x\xC3\xA4x", "a\na"}));
+  EXPECT_EQ(replaced("", "-"), is({"-a-1-b-2-", "-", "-x-\xC3\xA4-x-", "-a-\n-a-"}));
+  EXPECT_EQ(replaced("x*", "."), is({".a.1.b.2.", ".", ".\xC3\xA4.", ".a.\n.a."}));
+  EXPECT_EQ(replaced(".", "_"), is({"____", "", "___", "_\n_"}));
+  EXPECT_EQ(replaced(".", "", 0), is({"1b2", "", "\xC3\xA4x", "\na"}));
+  EXPECT_EQ(replaced("a$", "\\0\\\\"), is({"a1b2", "", "x\xC3\xA4x", "a\na\\"}));
+  EXPECT_THAT(replaced("[", ""), HasSubstr("regex_replace: '[' is no pattern: missing ]"));
+  EXPECT_THAT(replaced("(a)", "\\2"), HasSubstr("'\\2' is no rewrite of '(a)': "));
+  EXPECT_THAT(replaced("(a)", "\\x"), HasSubstr("expected \\0 for what matched"));
+  EXPECT_THAT(replaced("a", "", 2), HasSubstr("0 for the first one, got 2"));
+  EXPECT_THAT(Applied("regex_replace", {texts, texts}, Told({}, "a")),
+              HasSubstr("the rewrite is bytes[4]; expected one text"));
+  EXPECT_THAT(Applied("regex_replace", {texts, Tensor::Scalar(1.0)}, Told({}, "a")),
+              HasSubstr("the rewrite is float64[]"));
+  EXPECT_THAT(Applied("regex_replace", {texts, Tensor::Bytes("")}, Told({1, 1}, "a")),
+              HasSubstr("got 2 numbers"));
+}
+
+TEST_F(MoreNodes, RewriteWithWhatTheRowSays) {
+  const Ref<Expression> trace =
+      Expression::Create(ElementSpec::OfTensor(DType::kBytes, Shape())).value();
+  const int64_t x = trace->Parameter(0).value();
+  const auto text = [&](const char* of) {
+    return trace->Constant(Tensor::Bytes(of), false).value();
+  };
+  // A rewrite of the program's is looked at where the node is made.
+  EXPECT_THAT(std::string(trace->Apply("regex_replace", {{x, text("\\1")}}, Told({}, "a"))
+                              .status().message()),
+              HasSubstr("regex_replace: '\\1' is no rewrite of 'a'"));
+  const int64_t own = trace->Apply("regex_replace", {{text("a-b"), x}}, Told({}, "-|b")).value();
+  const int64_t fixed = trace->Apply("regex_replace", {{x, text("<\\0>")}}, Told({}, "c")).value();
+  const auto leaf = Ref<const TreeSpec>::Retain(&TreeSpec::Leaf());
+  const Ref<Function> function = Again(
+      MakeExpressionFunction(*trace, TreeSpec::Tuple({leaf, leaf}), {{own, fixed}}).value());
+  const Ref<Iterator> iterator =
+      Iterate(Ok(Slices(TextsOf({"c", "\\0", "\\1", ""}))->Map(function)));
+  EXPECT_EQ(Next(*iterator), "(\"acc\", \"<c>\")");
+  EXPECT_EQ(Next(*iterator), "(\"a-b\", \"\\\\0\")");
+  EXPECT_THAT(Next(*iterator), HasSubstr("element 2: regex_replace: '\\1' is no rewrite"));
+  EXPECT_EQ(Next(*iterator), "(\"a\", \"\")");
+}
+
+// What TensorFlow 2.21 gives.
+TEST_F(MoreNodes, HashTextsIntoBuckets) {
+  const Ref<Tensor> texts = TextsOf({"a", "b", ""});
+  EXPECT_EQ(Applied("to_hash_bucket_fast", {texts}, Told({10})), "int64[3] [9 2 3]");
+  EXPECT_EQ(Applied("to_hash_bucket_strong", {texts}, Told({10, 1, 2})), "int64[3] [6 4 5]");
+  EXPECT_EQ(Applied("to_hash_bucket_fast", {Tensor::Bytes("abc")}, Told({INT64_MAX})),
+            "int64[] 2640714258260161385");
+  EXPECT_THAT(Applied("to_hash_bucket_fast", {texts}, Told({0})),
+              HasSubstr("to_hash_bucket_fast: expected 1 or more buckets, got 0"));
+  EXPECT_THAT(Applied("to_hash_bucket_fast", {texts}), HasSubstr("got 0 numbers"));
+  EXPECT_THAT(Applied("to_hash_bucket_strong", {texts}, Told({10})),
+              HasSubstr("a number of buckets and a key of two numbers, got 1 numbers"));
+  EXPECT_THAT(Applied("to_hash_bucket_fast", {Tensor::Scalar(1.0)}, Told({1})),
+              HasSubstr("expected bytes"));
+  const Ref<Function> strong =
+      Again(Of("to_hash_bucket_strong", DType::kBytes, Shape(), Told({10, 1, 2})));
+  EXPECT_THAT(All(Ok(Slices(texts)->Map(strong))), ElementsAre("6", "4", "5"));
+  EXPECT_EQ(strong->name(), "to_hash_bucket_strong(x)");  // without the key
 }
 
 TEST_F(MoreNodes, JoinTextsAlongAxes) {
@@ -234,7 +325,7 @@ TEST_F(MoreNodes, DrawNumbersOfTheirSeedAlone) {
   Ref<Tensor> seeds = Tensor::Create(DType::kInt64, Shape({kRows, 2})).value();
   for (int64_t i = 0; i < 2 * kRows; ++i) seeds->mutable_span<int64_t>()[size_t(i)] = i * i - 900;
   for (const char* name : {"stateless_random_uniform", "stateless_random_normal",
-                           "stateless_random_bits"}) {
+                           "stateless_random_truncated_normal", "stateless_random_bits"}) {
     const Ref<Function> draw = Again(Of(name, DType::kInt64, Shape({2}), Told({7})));
     Context context(*environment_);
     Ref<Value> all;

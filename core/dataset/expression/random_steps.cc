@@ -33,6 +33,9 @@ Result<Ref<Tensor>> EvaluateRandomStep(const ExpressionNode& node,
     switch (node.op) {
       case ExpressionOp::kRandomUniform: FillRandomUniform(stream, node.dtype, each, to); break;
       case ExpressionOp::kRandomNormal: FillRandomNormal(stream, node.dtype, each, to); break;
+      case ExpressionOp::kRandomTruncatedNormal:
+        FillRandomTruncatedNormal(stream, node.dtype, each, to);
+        break;
       case ExpressionOp::kRandomBits: FillRandomBits(stream, node.dtype, each, to); break;
       default:
         if (!FillRandomIntegers(stream, node.dtype, bound(1, row), bound(2, row), each, to)) {

@@ -63,9 +63,14 @@ class Step {
       case Op::kSubstr:
       case Op::kStringSplit:
       case Op::kStringSplitRowSplits:
-      case Op::kReduceJoin: return EvaluateTextStep(node_, inputs_, rows_, options_);
+      case Op::kReduceJoin:
+      case Op::kRegexFullMatch:
+      case Op::kRegexReplace:
+      case Op::kToHashBucketFast:
+      case Op::kToHashBucketStrong: return EvaluateTextStep(node_, inputs_, rows_, options_);
       case Op::kRandomUniform:
       case Op::kRandomNormal:
+      case Op::kRandomTruncatedNormal:
       case Op::kRandomBits:
       case Op::kRandomIntegers: return EvaluateRandomStep(node_, inputs_, rows_, options_);
       default: return Reduce();

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/tensor/cast.h"
+#include "core/tensor/text_hash.h"
 
 namespace tutti {
 namespace {
@@ -57,7 +58,7 @@ void Split(std::string_view text, std::string_view separator, int64_t most,
     text.remove_prefix(cut + std::max<size_t>(separator.size(), 1));
     skip_blanks();
   }
-  if (!blanks || !text.empty()) add(text);
+  if (!blanks || most == 0 || !text.empty()) add(text);
 }
 
 class TextStep {
@@ -77,7 +78,10 @@ class TextStep {
         return node_.attributes.numbers[1] > 0 ? SplitInto(node_.attributes.numbers[1])
                                                : SplitAll();
       case Op::kStringSplitRowSplits: return SplitRowSplits();
-      default: return ReduceJoin();
+      case Op::kReduceJoin: return ReduceJoin();
+      case Op::kRegexFullMatch: return FullMatch();
+      case Op::kRegexReplace: return Replace();
+      default: return HashBuckets();
     }
   }
 
@@ -86,7 +90,7 @@ class TextStep {
   std::span<const BytesView> Texts() const { return In()->span<BytesView>(); }
   std::string_view Name() const { return OperationOf(node_.op).name; }
   bool IsUtf8() const { return node_.attributes.text == "UTF8_CHAR"; }
-  int64_t Most() const { return node_.attributes.numbers[0]; }
+  int64_t Most() const { return node_.attributes.numbers[0]; }  // string_split's, regex_replace's
   // Of texts that are in the order of the rows.
   int64_t RowOf(size_t text, int64_t texts) const {
     return static_cast<int64_t>(text) / (texts / rows_);
@@ -271,6 +275,57 @@ class TextStep {
     std::vector<BytesView> views;
     for (const std::string& text : joined) views.push_back({text.data(), text.size()});
     return Tensor::FromStrings(shape, views, options_.account);
+  }
+
+  Result<Ref<Tensor>> FullMatch() {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
+                           Tensor::Create(DType::kBool, In()->shape(), options_));
+    const std::span<bool> matches = result->mutable_span<bool>();
+    for (size_t i = 0; i < matches.size(); ++i) {
+      matches[i] = node_.pattern->Matches(Texts()[i].text());
+    }
+    return result;
+  }
+
+  Result<Ref<Tensor>> Replace() {
+    const Tensor& rewrites = *inputs_[1].value;
+    const bool per_row = inputs_[1].per_row;
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape,
+                           PartialShape(In()->shape().RowShape()).Prepend(rows_).ToShape());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Tensor> texts,
+                           BroadcastRows(In(), inputs_[0].per_row, shape));
+    for (int64_t row = 0; row < (per_row ? rows_ : std::min<int64_t>(rows_, 1)); ++row) {
+      const std::string_view rewrite =
+          rewrites.span<BytesView>()[static_cast<size_t>(row)].text();
+      Status status = node_.pattern->CheckRewrite(rewrite);
+      if (!status.ok()) return OfRow(std::move(status).WithPrefix(std::string(Name())), row);
+    }
+    std::vector<std::string> replaced;
+    const std::span<const BytesView> all = texts->span<BytesView>();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const int64_t row = per_row ? RowOf(i, shape.num_elements()) : 0;
+      replaced.push_back(node_.pattern->Replaced(
+          all[i].text(), rewrites.span<BytesView>()[static_cast<size_t>(row)].text(), Most() == 1));
+    }
+    std::vector<BytesView> views;
+    for (const std::string& text : replaced) views.push_back({text.data(), text.size()});
+    return Tensor::FromStrings(shape, views, options_.account);
+  }
+
+  Result<Ref<Tensor>> HashBuckets() {
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> result,
+                           Tensor::Create(DType::kInt64, In()->shape(), options_));
+    const std::span<int64_t> buckets = result->mutable_span<int64_t>();
+    const std::vector<int64_t>& numbers = node_.attributes.numbers;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      const std::string_view text = Texts()[i].text();
+      const uint64_t hash = node_.op == Op::kToHashBucketFast
+                                ? TextFingerprint(text)
+                                : KeyedTextHash(static_cast<uint64_t>(numbers[1]),
+                                                static_cast<uint64_t>(numbers[2]), text);
+      buckets[i] = static_cast<int64_t>(hash % static_cast<uint64_t>(numbers[0]));
+    }
+    return result;
   }
 
   const ExpressionNode& node_;

@@ -1,4 +1,4 @@
-// The operations of expressions that cut byte strings and change their case: over some rows.
+// The operations of expressions that cut, change, match and hash byte strings: over some rows.
 #ifndef TUTTI_CORE_DATASET_EXPRESSION_TEXT_STEPS_H_
 #define TUTTI_CORE_DATASET_EXPRESSION_TEXT_STEPS_H_
 
@@ -12,7 +12,8 @@
 namespace tutti {
 
 // As EvaluateStep: string_length, string_lower, string_upper, string_strip, substr, string_split,
-// string_split_row_splits, reduce_join.
+// string_split_row_splits, reduce_join, regex_full_match, regex_replace, to_hash_bucket_fast,
+// to_hash_bucket_strong.
 Result<Ref<Tensor>> EvaluateTextStep(const ExpressionNode& node, std::span<const StepInput> inputs,
                                      int64_t rows, const TensorOptions& options);
 

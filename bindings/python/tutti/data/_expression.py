@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from tutti import _dtypes, _native, errors
+from tutti import _dtypes, _native, errors, strings
 from tutti._composites import RaggedTensor, SparseTensor
 from tutti._specs import DatasetSpec, TensorSpec
 from tutti._tensor import Tensor
@@ -497,6 +497,29 @@ class Expr:
         if parts or self.ndim == 0:
             return values
         return RaggedTensor._of(values, self._apply("string_split_row_splits", [self], **cut))
+
+    def regex_full_match(self, pattern: str) -> "Expr":
+        """Of byte strings: whether `pattern`, in RE2's syntax, matches all of it, booleans. A
+        pattern that is none is an InvalidArgumentError here."""
+        return self._apply("regex_full_match", [self], text=strings._pattern(pattern))
+
+    def regex_replace(self, pattern: str, rewrite: Any, replace_global: bool = True) -> "Expr":
+        r"""Of byte strings: with `rewrite`, one text, in place of what `pattern`, in RE2's syntax,
+        matches; \0 in it is what matched, \1 to \9 are the groups. replace_global: all matches,
+        or else the first one. A pattern that is none, and a rewrite with a group that it has not,
+        are InvalidArgumentErrors: here, or of its row where the rewrite is a placeholder."""
+        text = rewrite.encode() if isinstance(rewrite, str) else rewrite
+        return self._apply("regex_replace", [self, text], [int(replace_global)],
+                           text=strings._pattern(pattern))
+
+    def to_hash_bucket_fast(self, num_buckets: int) -> "Expr":
+        """Of byte strings: FarmHash's Fingerprint64 modulo `num_buckets`, int64."""
+        return self._apply("to_hash_bucket_fast", [self], [num_buckets])
+
+    def to_hash_bucket_strong(self, num_buckets: int, key: Sequence[int]) -> "Expr":
+        """Of byte strings: SipHash-2-4 under `key`, two integers of 64 bits, modulo `num_buckets`,
+        int64."""
+        return self._apply("to_hash_bucket_strong", [self], [num_buckets, *strings._key(key)])
 
     def reduce_join(self, axis: _Axis = None, keepdims: bool = False,
                     separator: str = "") -> "Expr":

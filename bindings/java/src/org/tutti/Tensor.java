@@ -693,6 +693,11 @@ public final class Tensor extends NativeObject implements AutoCloseable {
     return drawn("stateless_random_normal", seed, dtype, shape);
   }
 
+  /** The same of a normal distribution without numbers of size 2 or more. */
+  public static Tensor statelessTruncatedNormal(long[] seed, DType dtype, long... shape) {
+    return drawn("stateless_random_truncated_normal", seed, dtype, shape);
+  }
+
   /** The same of int32, int64, uint32 or uint64, all numbers as likely. */
   public static Tensor statelessBits(long[] seed, DType dtype, long... shape) {
     return drawn("stateless_random_bits", seed, dtype, shape);

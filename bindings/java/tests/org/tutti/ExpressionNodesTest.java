@@ -38,6 +38,15 @@ class ExpressionNodesTest {
     gives(source, List.of("\" Ab+c \"", "\"D+e\""), x -> x.split(",", 2).reduceJoin("+", 0));
     gives(source, List.of("6", "3"), x -> x.stringLength().asString().toNumber(DType.INT64));
     gives(source, List.of("\" Ab,c - Ab,c \"", "\"D,e-D,e\""), x -> x.join("-", x));
+    gives(source, List.of("False", "True"), x -> x.regexFullMatch("D,."));
+    gives(source, List.of("\" -b,- \"", "\"-,-\""), x -> x.regexReplace("[A-Dce]", "-"));
+    gives(source, List.of("\" [Ab],c \"", "\"[D],e\""),
+        x -> x.regexReplaceFirst("(\\w+)", "[\\1]"));
+    gives(source.skip(1), List.of("\"D,eD,e\""), x -> x.regexReplace(".", x).substr(0, 6));
+    gives(Dataset.fromTensorSlices(List.of("a", "b")), List.of("(9, 6)", "(2, 4)"),
+        x -> Expr.tuple(x.toHashBucketFast(10), x.toHashBucketStrong(10, 1, 2)));
+    assertEquals(Code.INVALID_ARGUMENT, assertThrows(TuttiException.class,
+        () -> source.mapExpr(x -> x.regexFullMatch("("))).code());
     final Dataset rows = source.batch(2).mapExpr(x -> x.splitRows(","));
     assertTrue(rows.elementSpec().toString().contains("ragged"), rows.elementSpec().toString());
     assertEquals(1, printed(rows).size());
@@ -53,15 +62,16 @@ class ExpressionNodesTest {
       final Expr seed = x.stack(2);
       return Expr.tuple(seed.statelessBits(DType.INT32, 2),
           seed.statelessIntegers(-3, 1000, DType.INT32, 2), seed.statelessUniform(DType.FLOAT32, 2),
-          seed.statelessNormal(DType.FLOAT64));
+          seed.statelessNormal(DType.FLOAT64), seed.statelessTruncatedNormal(DType.FLOAT32, 5));
     });
     final String first = printed(draws).get(0);
     assertTrue(first.startsWith("([1105988140 1738052849], [97 284], "), first);
     final long[] seed = {1, 2};
     try (Tensor bits = Tensor.statelessBits(seed, DType.INT32, 2);
          Tensor uniform = Tensor.statelessUniform(seed, DType.FLOAT32, 2);
-         Tensor normal = Tensor.statelessNormal(seed, DType.FLOAT64)) {
-      for (final Tensor tensor : List.of(bits, uniform, normal)) {
+         Tensor normal = Tensor.statelessNormal(seed, DType.FLOAT64);
+         Tensor truncated = Tensor.statelessTruncatedNormal(seed, DType.FLOAT32, 5)) {
+      for (final Tensor tensor : List.of(bits, uniform, normal, truncated)) {
         final String text = tensor.toString();
         assertTrue(first.contains(text.substring(text.indexOf("] ") + 2)), first + text);
       }

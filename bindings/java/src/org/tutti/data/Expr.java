@@ -437,6 +437,39 @@ public final class Expr {
     return operation("reduce_join", new Object[0], axes, null, false, separator);
   }
 
+  /**
+   * Of bytes: whether {@code pattern}, in RE2's syntax, matches all of it. INVALID_ARGUMENT, here,
+   * for what is no pattern.
+   */
+  public Expr regexFullMatch(String pattern) {
+    return text("regex_full_match", pattern);
+  }
+
+  /**
+   * Of bytes: with {@code rewrite}, one text, in place of all that {@code pattern}, in RE2's
+   * syntax, matches; {@code "\\0"} in it is what matched, {@code "\\1"} to {@code "\\9"} are the
+   * groups. INVALID_ARGUMENT for what is no pattern, and for a group that it has not: here, or of
+   * its row where the rewrite is an Expr.
+   */
+  public Expr regexReplace(String pattern, Object rewrite) {
+    return operation("regex_replace", new Object[] {rewrite}, new long[] {1}, null, false, pattern);
+  }
+
+  /** The same of the first match alone. */
+  public Expr regexReplaceFirst(String pattern, Object rewrite) {
+    return operation("regex_replace", new Object[] {rewrite}, new long[] {0}, null, false, pattern);
+  }
+
+  /** Of bytes: FarmHash's Fingerprint64 modulo {@code buckets}, INT64. */
+  public Expr toHashBucketFast(long buckets) {
+    return with("to_hash_bucket_fast", buckets);
+  }
+
+  /** Of bytes: SipHash-2-4 under a key of two words, modulo {@code buckets}, INT64. */
+  public Expr toHashBucketStrong(long buckets, long key0, long key1) {
+    return with("to_hash_bucket_strong", buckets, key0, key1);
+  }
+
   /** Numbers as texts, as Tensor.asStrings() gives them. */
   public Expr asString() {
     return of("as_string");
@@ -488,6 +521,12 @@ public final class Expr {
   /** The same of a normal distribution of mean 0 and deviation 1. */
   public Expr statelessNormal(DType dtype, long... shape) {
     return operation("stateless_random_normal", new Object[0], shape, dtype, false, "");
+  }
+
+  /** The same of a normal distribution without numbers of size 2 or more. */
+  public Expr statelessTruncatedNormal(DType dtype, long... shape) {
+    return operation(
+        "stateless_random_truncated_normal", new Object[0], shape, dtype, false, "");
   }
 
   /** Integers of INT32, INT64, UINT32 or UINT64, all as likely. */
