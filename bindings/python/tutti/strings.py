@@ -111,7 +111,8 @@ def substr(input: Any, pos: Any, len: Any, name: Optional[str] = None, unit: str
 def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
           name: Optional[str] = None) -> Any:
     """The parts of texts between `sep`, at `maxsplit` places at most (-1: any number); sep None or
-    "": between runs of blanks, without empty parts.
+    "": between runs of blanks, without empty parts, but for what is behind the last of `maxsplit`
+    cuts, which may be empty, as in tf.strings.split.
 
     input: a text, which gives a vector, or a vector of texts, which gives a RaggedTensor. For a
     fixed number of parts there is Expr.split. name: as in length.

@@ -124,6 +124,10 @@ TEST_F(MoreNodes, SplitTextsAsTheReferenceDoes) {
   EXPECT_EQ(parts("", "", -1), texts({}));
   EXPECT_EQ(parts("", "", 0), texts({""}));
   EXPECT_EQ(parts("", "", 1), texts({}));
+  EXPECT_EQ(parts("a", "", 1), texts({"a", ""}));
+  EXPECT_EQ(parts("a", "", 2), texts({"a"}));
+  EXPECT_EQ(parts("a b ", "", 1), texts({"a", "b "}));
+  EXPECT_EQ(parts(" a b ", "", 2), texts({"a", "b", ""}));
   EXPECT_EQ(parts("   ", "", -1), texts({}));
   EXPECT_EQ(parts("", ",", -1), texts({""}));
   EXPECT_EQ(parts("a,,b,", ",", -1), texts({"a", "", "b", ""}));

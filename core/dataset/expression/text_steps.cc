@@ -40,7 +40,9 @@ size_t CharacterAt(std::string_view text, int64_t number) {
 }
 
 // Parts between separators; between runs of blanks, without empty ones, where it is "". At most
-// `most` cuts, of -1 as many as there are; without any it is the text itself.
+// `most` cuts, of -1 as many as there are; without any it is the text itself. Behind the last
+// permitted cut comes the rest, which between blanks may be empty: there the end of the text is a
+// cut as well, as TensorFlow has it (and str.split has not).
 void Split(std::string_view text, std::string_view separator, int64_t most,
            std::vector<BytesView>* parts) {
   const auto add = [&](std::string_view part) { parts->push_back({part.data(), part.size()}); };
@@ -50,15 +52,16 @@ void Split(std::string_view text, std::string_view separator, int64_t most,
   };
   for (int64_t cuts = 0; cuts != most; ++cuts) {
     skip_blanks();
+    if (blanks && text.empty()) return;
     const size_t cut = blanks ? static_cast<size_t>(std::ranges::find_if(text, IsSpace) -
                                                     text.begin())
                               : std::min(text.find(separator), text.size());
-    if (cut == text.size()) break;
+    if (!blanks && cut == text.size()) break;
     add(text.substr(0, cut));
-    text.remove_prefix(cut + std::max<size_t>(separator.size(), 1));
+    text.remove_prefix(std::min(cut + std::max<size_t>(separator.size(), 1), text.size()));
     skip_blanks();
   }
-  if (!blanks || most == 0 || !text.empty()) add(text);
+  add(text);
 }
 
 class TextStep {
