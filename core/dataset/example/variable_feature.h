@@ -19,9 +19,9 @@ namespace tutti {
 Result<Ref<const ElementSpec>> SpecOfFeature(const ExampleFeature& feature,
                                              const PartialShape& outer);
 
-// What a column that is not kFixed becomes, when all its rows have ended, of which there are as many
-// as `outer` has elements: of the structure of SpecOfFeature. Of a row alone, whose `outer` is a
-// scalar's, there is no axis for it. `examples` and `payload_bytes` are those of
+// What a column that is not kFixed becomes, when all its rows have ended, of which there are as
+// many as `outer` has elements: of the structure of SpecOfFeature. Of a row alone, whose `outer` is
+// a scalar's, there is no axis for it. `examples` and `payload_bytes` are those of
 // ExampleColumn::Finish.
 Result<Ref<Value>> PartOfColumn(ExampleColumn* column, const Shape& outer,
                                 const Ref<const Tensor>& examples, size_t payload_bytes,
