@@ -132,6 +132,12 @@ TEST_F(ExpressionTest, CallsNativeFunctionsAlone) {
                "is another one");
   EXPECT_FAILS(tutti_function_create_parse_sequence_example(nullptr, 1, features, 2, &sequence),
                TUTTI_INVALID_ARGUMENT, "expected 0 to 1");
+  feature.kind = TUTTI_FEATURE_RAGGED;
+  Fn ragged;
+  ASSERT_OK(tutti_function_create_parse_sequence_example(nullptr, 1, features, 0, &ragged));
+  feature.kind = TUTTI_FEATURE_SEQUENCE;
+  EXPECT_FAILS(tutti_function_create_parse_sequence_example(nullptr, 1, features, 0, &ragged),
+               TUTTI_INVALID_ARGUMENT, "a sequence of sequences");
 }
 
 TEST_F(ExpressionTest, ReadsFeaturesOfAnyLength) {

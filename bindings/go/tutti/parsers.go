@@ -8,8 +8,11 @@ import (
 
 // ParseSequenceExample is the native function from a serialised tf.train.SequenceExample (bytes, a
 // scalar) to a tuple: a dict of its context features, and a dict of its feature lists, each with
-// the number of its steps in front of a step's dims. A feature list with a default takes it for
-// steps without values, and is empty where it is missing.
+// the number of its steps in front of a step's dims. A fixed list with a default takes it for steps
+// without values, and is empty where it is missing. The steps of a VarLenFeature or RaggedFeature
+// list, which may be missing, have any number of values: they are the rows of a sparse tensor
+// [steps, most values] or of a ragged one. A list is no SequenceFeature (ErrInvalidArgument);
+// ErrInvalidArgument at iteration names feature and step.
 func ParseSequenceExample(context, lists map[string]Feature) *Function {
 	return defaultRuntime.ParseSequenceExample(context, lists)
 }

@@ -249,6 +249,25 @@ func TestSequenceExamplesHaveContextAndLists(t *testing.T) {
 	if !reflect.DeepEqual(x, []int64{1, 2, 9}) {
 		t.Fatal(x)
 	}
+	source := slicesDataset(t, record)
+	for kind, want := range map[FeatureKind]string{
+		VarLenFeature: "({'x': tutti.SparseTensor(indices=[], values=[], dense_shape=[0])}, " +
+			"{'x': tutti.SparseTensor(indices=[[0 0] [1 0]], values=[1 2], dense_shape=[3 1])})",
+		RaggedFeature: "({'x': []}, {'x': tutti.RaggedTensor(values=[1 2], row_splits=[0 1 2 2])})",
+	} {
+		features := map[string]Feature{"x": {DType: Int64, Kind: kind}}
+		longer := ParseSequenceExample(features, features)
+		got := printedOf(t, source.MapWith(longer))
+		longer.Close()
+		if !reflect.DeepEqual(got, []string{want}) {
+			t.Error(kind, got)
+		}
+	}
+	wrong := ParseSequenceExample(nil,
+		map[string]Feature{"x": {DType: Int64, Kind: SequenceFeature}})
+	defer wrong.Close()
+	_, err := wrong.use()
+	says(t, err, "a sequence of sequences")
 }
 
 func TestLinesOfTextFiles(t *testing.T) {

@@ -113,6 +113,37 @@ class SequenceExampleTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no features"):
             parse_sequence_example()
 
+    def test_features_of_any_length(self):
+        steps = (int64s(1, 2, 3), b"", int64s(4))
+        record = part(1, entry(b"a", int64s(5, 6))) + part(2, entry(
+            b"x", b"".join(part(1, step) for step in steps)))
+        of, ragged = tutti.data.VarLenFeature(np.int64), tutti.data.RaggedFeature(np.int32)
+        dataset = Dataset.from_tensors(record).map(
+            parse_sequence_example({"a": of}, {"x": of, "y": ragged}))
+        self.assertEqual(dataset.element_spec[1], {
+            "x": tutti.data.SparseTensorSpec((None, None), np.int64),
+            "y": tutti.data.RaggedTensorSpec((None, None), np.int32, 1, np.int64)})
+        for each in (dataset, Dataset.deserialize(dataset.serialize())):
+            (context, lists), = each
+            self.assertEqual(context["a"].indices.tolist(), [[0], [1]])
+            self.assertEqual(context["a"].values.tolist(), [5, 6])
+            self.assertEqual(lists["x"].indices.tolist(), [[0, 0], [0, 1], [0, 2], [2, 0]])
+            self.assertEqual(lists["x"].values.tolist(), [1, 2, 3, 4])
+            self.assertEqual(lists["x"].dense_shape.tolist(), [3, 3])
+            self.assertEqual(lists["y"].to_list(), [])
+        (context, lists), = Dataset.from_tensors(record).map(
+            parse_sequence_example({"a": ragged}, {"x": ragged}))
+        self.assertEqual(context["a"].tolist(), [5, 6])
+        self.assertEqual(lists["x"].to_list(), [[1, 2, 3], [], [4]])
+        floats = Dataset.from_tensors(record).map(parse_sequence_example(
+            sequence_features={"x": tutti.data.RaggedFeature(np.float32)}))
+        with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                    'step 0 of feature list "x": .*int64_list of 3 values'):
+            list(floats)
+        with self.assertRaisesRegex(ValueError, 'list "x" is a sequence of sequences'):
+            parse_sequence_example(
+                sequence_features={"x": tutti.data.FixedLenSequenceFeature((), np.int64)})
+
 
 if __name__ == "__main__":
     unittest.main()

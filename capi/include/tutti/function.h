@@ -109,9 +109,13 @@ TUTTI_API tutti_status *tutti_function_create_parse_example(tutti_runtime *runti
 
 /* The native function from a serialised tf.train.SequenceExample (bytes, a scalar) to a tuple: a
  * dict of the first `context_count` features, which are its context's, and a dict of the others,
- * which are its feature lists, each with the number of its steps in front. A feature list with a
- * default value takes it for steps without values, and is empty where it is missing. All features
- * are fixed. Serialisable; runs without a callback.
+ * which are its feature lists, each with the number of its steps in front. Context features are of
+ * any kind, as those of one Example. A fixed list with a default value takes it for steps without
+ * values, and is empty where it is missing; without one it is required. The steps of a var_len or
+ * ragged list, which may be missing, have any number of values: they are the rows of a sparse
+ * tensor [steps, most values] or of a ragged one. INVALID_ARGUMENT for a list of kind sequence;
+ * one at iteration names feature and step. Serialisable; runs without a callback. Semantics:
+ * tf.io.parse_single_sequence_example; row_splits are int64.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_function_create_parse_sequence_example(
     tutti_runtime *runtime, size_t count, const tutti_feature *const *features,

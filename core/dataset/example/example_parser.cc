@@ -328,7 +328,7 @@ Result<Ref<Value>> ExampleParser::Parse(const Ref<const Tensor>& examples,
   for (ExampleColumn& column : columns) {
     if (!IsFixed(column.feature())) {
       TUTTI_ASSIGN_OR_RETURN(const Ref<Value> part,
-                             PartOfColumn(&column, rows, payload_bytes, account));
+                             PartOfColumn(&column, rows->shape(), rows, payload_bytes, account));
       leaves.insert(leaves.end(), part->leaves().begin(), part->leaves().end());
       continue;
     }

@@ -13,6 +13,7 @@
 #include "core/dataset/example/example_column.h"
 #include "core/dataset/example/example_wire.h"
 #include "core/dataset/example/parse_example.h"
+#include "core/dataset/example/variable_feature.h"
 #include "core/dataset/exec/iterator_state.h"
 #include "core/function/function.h"
 #include "core/function/function_registry.h"
@@ -169,11 +170,7 @@ class ParseSequenceExample final : public Function {
       TUTTI_ASSIGN_OR_RETURN(Ref<const TreeSpec> none, TreeSpec::Dict({}, {}));
       return ElementSpec::Create(std::move(none), {});
     }
-    std::vector<LeafSpec> leaves;
-    for (const ExampleFeature& feature : half->features()) {
-      leaves.push_back(LeafSpec::OfTensor(feature.dtype, outer.Concatenate(feature.shape)));
-    }
-    return ElementSpec::Create(half->tree(), std::move(leaves));
+    return half->OutputSpec(outer);
   }
 
   Result<Ref<Value>> ParseLists(const Ref<const Tensor>& example, MemoryAccount* account) const {
@@ -184,7 +181,7 @@ class ParseSequenceExample final : public Function {
     std::vector<Leaf> leaves;
     for (const ExampleFeature& feature : lists_->features()) {
       const auto found = lists.find(feature.key);
-      if (found == lists.end() && feature.default_value == nullptr) {
+      if (found == lists.end() && IsRequired(feature)) {
         return InvalidArgument("feature list {} is missing, and is required; give it a default",
                                Quote(feature.key))
             .With("feature", feature.key);
@@ -194,31 +191,46 @@ class ParseSequenceExample final : public Function {
         WireReader list(found->second);
         if (!FindSteps(&list, &steps)) return MalformedSequence(list, bytes);
       }
-      TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, ParseList(feature, steps, example, account));
-      leaves.push_back(Leaf::OfTensor(std::move(tensor)));
+      TUTTI_ASSIGN_OR_RETURN(const Ref<Value> part, ParseList(feature, steps, example, account));
+      leaves.insert(leaves.end(), part->leaves().begin(), part->leaves().end());
     }
-    return Value::FromLeaves(lists_->tree(), std::move(leaves));
+    TUTTI_ASSIGN_OR_RETURN(const Ref<const ElementSpec> spec,
+                           lists_->OutputSpec(PartialShape({PartialShape::kUnknownDim})));
+    return Value::FromLeaves(spec->tree_ref(), std::move(leaves));
   }
 
-  static Result<Ref<Tensor>> ParseList(const ExampleFeature& feature,
-                                       const std::vector<std::string_view>& steps,
-                                       const Ref<const Tensor>& example, MemoryAccount* account) {
+  static bool IsRequired(const ExampleFeature& feature) {
+    return feature.kind == FeatureKind::kFixed && feature.default_value == nullptr;
+  }
+
+  static Result<Ref<Value>> ParseList(const ExampleFeature& feature,
+                                      const std::vector<std::string_view>& steps,
+                                      const Ref<const Tensor>& example, MemoryAccount* account) {
     const std::string_view bytes = example->span<BytesView>()[0].text();
     ExampleColumn column(feature);
-    TUTTI_RETURN_IF_ERROR(
-        column.Allocate(Shape({static_cast<int64_t>(steps.size())}), account));
+    const Shape outer({static_cast<int64_t>(steps.size())});
+    TUTTI_RETURN_IF_ERROR(column.Allocate(outer, account));
     for (size_t step = 0; step < steps.size(); ++step) {
       column.BeginExample();
       WireReader reader(steps[step]);
       if (!column.AddFeature(&reader)) return MalformedSequence(reader, bytes);
-      Status status = column.EndExample();
+      Status status = column.empty() && IsRequired(feature) ? NoValues() : column.EndExample();
       if (!status.ok()) {
         return std::move(status)
             .WithPrefix(Format("step {} of feature list {}", step, Quote(feature.key)))
             .With("step", step);
       }
     }
-    return column.Finish(example, bytes.size());
+    if (feature.kind != FeatureKind::kFixed) {
+      return PartOfColumn(&column, outer, example, bytes.size(), account);
+    }
+    TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> tensor, column.Finish(example, bytes.size()));
+    return Value::OfTensor(std::move(tensor));
+  }
+
+  static Status NoValues() {
+    return InvalidArgument("there are no values, and the feature is required; give it a default, "
+                           "which stands for steps without values, or a kind of any length");
   }
 
   const std::unique_ptr<const ExampleParser> context_;  // null: no features
@@ -239,11 +251,16 @@ Result<Ref<Function>> MakeParseSequenceExample(std::vector<ExampleFeature> conte
     Result<std::unique_ptr<const ExampleParser>> made =
         ExampleParser::Create(std::move(*features[i]));
     if (!made.ok()) return made.status().WithPrefix(kSequenceKind);
-    if (!(*made)->is_fixed()) {
-      return InvalidArgument("parse_sequence_example: a feature has any number of values; expected "
-                             "features of a fixed number, in each step of a list");
-    }
     halves[i] = std::move(made).value();
+  }
+  if (halves[1] != nullptr) {
+    for (const ExampleFeature& feature : halves[1]->features()) {
+      if (feature.kind != FeatureKind::kSequence) continue;
+      return InvalidArgument("parse_sequence_example: feature list {} is a sequence of sequences; "
+                             "expected fixed with the shape of one step, var_len, or ragged",
+                             Quote(feature.key))
+          .With("feature", feature.key);
+    }
   }
   return Ref<Function>(
       MakeRef<ParseSequenceExample>(std::move(halves[0]), std::move(halves[1])));

@@ -6,9 +6,11 @@
 //   message FeatureLists { map<string, FeatureList> feature_list = 1; }
 //   message FeatureList { repeated Feature feature = 1; }
 //
-// A context feature is as parse_example has it. Every step of a list has the values of its feature;
-// one with a default value stands for steps without values, and may be missing altogether, which is
-// a list of no steps.
+// A context feature is as parse_example has it, of any kind. Every step of a kFixed list has the
+// values of its feature; a default value stands for steps without values, and the list may be
+// missing altogether, which is a list of no steps. The steps of a kVarLen or kRagged list have any
+// number of values, none included, and become the rows of one sparse or ragged tensor; such a list
+// may be missing. The reference: tf.io.parse_single_sequence_example.
 #ifndef TUTTI_CORE_DATASET_EXAMPLE_PARSE_SEQUENCE_EXAMPLE_H_
 #define TUTTI_CORE_DATASET_EXAMPLE_PARSE_SEQUENCE_EXAMPLE_H_
 
@@ -24,7 +26,8 @@ namespace tutti {
 class Function;
 class FunctionRegistry;
 
-// INVALID_ARGUMENT as ExampleParser::Create, for each of the two; either may be empty, not both.
+// INVALID_ARGUMENT as ExampleParser::Create, for each of the two, and for a list of kSequence,
+// whose steps would have no one length; either may be empty, not both.
 Result<Ref<Function>> MakeParseSequenceExample(std::vector<ExampleFeature> context,
                                                std::vector<ExampleFeature> lists);
 

@@ -115,15 +115,16 @@ Result<Ref<const ElementSpec>> SpecOfFeature(const ExampleFeature& feature,
   return tensor(outer.Concatenate(PartialShape({kUnknownLength})).Concatenate(own));
 }
 
-Result<Ref<Value>> PartOfColumn(ExampleColumn* column, const Ref<const Tensor>& examples,
-                                size_t payload_bytes, MemoryAccount* account) {
+Result<Ref<Value>> PartOfColumn(ExampleColumn* column, const Shape& outer,
+                                const Ref<const Tensor>& examples, size_t payload_bytes,
+                                MemoryAccount* account) {
   const ExampleFeature& feature = column->feature();
   TUTTI_ASSIGN_OR_RETURN(Ref<Tensor> values, column->FinishValues(examples, payload_bytes));
   const std::vector<int64_t>& counts = column->counts();
-  const bool is_row = examples->rank() == 0;
+  const bool is_row = outer.rank() == 0;
   if (feature.kind == FeatureKind::kVarLen) return SparseOf(std::move(values), counts, is_row);
   if (feature.kind == FeatureKind::kSequence) {
-    return PaddedOf(feature, values, examples->shape(), counts, account);
+    return PaddedOf(feature, values, outer, counts, account);
   }
   const int64_t step = feature.shape.num_elements();
   const std::vector<int64_t> dims =

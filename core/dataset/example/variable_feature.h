@@ -9,6 +9,7 @@
 #include "core/dataset/example/example_column.h"
 #include "core/dataset/example/example_parser.h"
 #include "core/tensor/element_spec.h"
+#include "core/tensor/shape.h"
 #include "core/tensor/value.h"
 
 namespace tutti {
@@ -18,10 +19,13 @@ namespace tutti {
 Result<Ref<const ElementSpec>> SpecOfFeature(const ExampleFeature& feature,
                                              const PartialShape& outer);
 
-// What a column that is not kFixed becomes, when all examples have ended: of the structure of
-// SpecOfFeature. Of an example alone there is one row, and no axis for it.
-Result<Ref<Value>> PartOfColumn(ExampleColumn* column, const Ref<const Tensor>& examples,
-                                size_t payload_bytes, MemoryAccount* account);
+// What a column that is not kFixed becomes, when all its rows have ended, of which there are as
+// many as `outer` has elements: of the structure of SpecOfFeature. Of a row alone, whose `outer` is
+// a scalar's, there is no axis for it. `examples` and `payload_bytes` are those of
+// ExampleColumn::Finish.
+Result<Ref<Value>> PartOfColumn(ExampleColumn* column, const Shape& outer,
+                                const Ref<const Tensor>& examples, size_t payload_bytes,
+                                MemoryAccount* account);
 
 }  // namespace tutti
 

@@ -148,8 +148,9 @@ TEST_F(VariableFeatures, RefuseWhatDoesNotFitWhereTheyAreMade) {
   EXPECT_THAT(why(Of("a", DType::kComplex64, FeatureKind::kVarLen)),
               HasSubstr("no list of an Example holds"));
   const Status sequence =
-      MakeParseSequenceExample({Of("a", DType::kInt64, FeatureKind::kVarLen)}, {}).status();
-  EXPECT_THAT(std::string(sequence.message()), HasSubstr("any number of values"));
+      MakeParseSequenceExample({}, {Of("a", DType::kInt64, FeatureKind::kSequence)}).status();
+  EXPECT_THAT(std::string(sequence.message()),
+              HasSubstr("feature list \"a\" is a sequence of sequences; expected fixed"));
 }
 
 TEST_F(VariableFeatures, AnotherKindOfListAndMalformedBytesAreTheirExamplesErrors) {
@@ -251,6 +252,110 @@ TEST_F(VariableFeatures, AreNodesOfExpressions) {
   EXPECT_EQ(next(), TextsOf({"x"})->ToString());
   EXPECT_EQ(next(), TextsOf({})->ToString());
   EXPECT_EQ(next(), TextsOf({"y", "z"})->ToString());
+}
+
+// ---- SequenceExample
+
+class VariableSequences : public VariableFeatures {
+ protected:
+  // Of one context entry, which may be "", and one feature list.
+  static std::string Sequence(const std::string& context, const std::string& key,
+                              const std::vector<std::string>& steps) {
+    std::string list;
+    for (const std::string& step : steps) list += wire::Part(1, step);
+    return wire::Part(1, context) +
+           wire::Part(2, wire::Part(1, wire::Part(1, key) + wire::Part(2, list)));
+  }
+  // By the function that is written down and read.
+  Result<Ref<Value>> ParseSequence(std::vector<ExampleFeature> context,
+                                   std::vector<ExampleFeature> lists, const std::string& example) {
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Function> made,
+                           MakeParseSequenceExample(std::move(context), std::move(lists)));
+    TUTTI_ASSIGN_OR_RETURN(const FunctionDefinition definition, made->Define());
+    TUTTI_ASSIGN_OR_RETURN(const Ref<Function> parse, datasets_->functions()->Make(definition));
+    EXPECT_EQ(parse->Define().value(), definition);
+    Context call(*environment_);
+    Ref<Value> out;
+    TUTTI_RETURN_IF_ERROR(parse->Call(call, *Value::OfTensor(Tensor::Bytes(example)), &out));
+    const Ref<const ElementSpec> spec = parse->OutputSpec(nullptr).value();
+    EXPECT_TRUE(spec->Check(*out, "parse_sequence_example").ok()) << spec->ToString();
+    return out;
+  }
+};
+
+TEST_F(VariableSequences, AreInTheContextAndTheListsOfASequenceExample) {
+  const std::string example =
+      Sequence(Entry("a", Int64s({5, 6})), "x", {Int64s({1, 2, 3}), Int64s({}), "", Int64s({4})});
+  const Ref<Value> sparse =
+      ParseSequence({Of("a", DType::kInt64, FeatureKind::kVarLen)},
+                     {Of("x", DType::kInt64, FeatureKind::kVarLen),
+                      Of("y", DType::kBytes, FeatureKind::kVarLen)},
+                     example)
+          .value();
+  ASSERT_EQ(sparse->num_leaves(), 9u);
+  EXPECT_EQ(sparse->leaf(0).tensor().ToString(), "int64[2,1] [[0] [1]]");
+  EXPECT_EQ(sparse->leaf(1).tensor().ToString(), "int64[2] [5 6]");
+  EXPECT_EQ(sparse->leaf(2).tensor().ToString(), "int64[1] [2]");
+  EXPECT_EQ(sparse->leaf(3).tensor().ToString(), "int64[4,2] [[0 0] [0 1] [0 2] [3 0]]");
+  EXPECT_EQ(sparse->leaf(4).tensor().ToString(), "int64[4] [1 2 3 4]");
+  EXPECT_EQ(sparse->leaf(5).tensor().ToString(), "int64[2] [4 3]");
+  EXPECT_EQ(sparse->leaf(6).tensor().ToString(), "int64[0,2] []");
+  EXPECT_EQ(sparse->leaf(8).tensor().ToString(), "int64[2] [0 0]");
+  const Ref<Value> ragged =
+      ParseSequence({Of("a", DType::kInt64, FeatureKind::kRagged),
+                      Of("b", DType::kInt32, FeatureKind::kSequence)},
+                     {Of("x", DType::kInt32, FeatureKind::kRagged),
+                      Of("y", DType::kInt64, FeatureKind::kRagged)},
+                     example)
+          .value();
+  ASSERT_EQ(ragged->num_leaves(), 6u);
+  EXPECT_EQ(ragged->leaf(0).tensor().ToString(), "int64[2] [5 6]");
+  EXPECT_EQ(ragged->leaf(1).tensor().ToString(), "int32[0] []");
+  EXPECT_EQ(ragged->leaf(2).tensor().ToString(), "int32[4] [1 2 3 4]");
+  EXPECT_EQ(ragged->leaf(3).tensor().ToString(), "int64[5] [0 3 3 3 4]");
+  EXPECT_EQ(ragged->leaf(4).tensor().ToString(), "int64[0] []");
+  EXPECT_EQ(ragged->leaf(5).tensor().ToString(), "int64[1] [0]");
+}
+
+TEST_F(VariableSequences, OfAListHaveStepsOfAShapeOrTextsBesideFixedOnes) {
+  const std::string example =
+      Sequence("", "p", {Floats({1, 2, 3, 4}), Floats({}), Floats({5, 6})});
+  const Ref<Value> pairs =
+      ParseSequence({}, {Of("p", DType::kFloat64, FeatureKind::kRagged, Shape({2}))}, example)
+          .value();
+  EXPECT_EQ(pairs->leaf(0).tensor().ToString(), "float64[3,2] [[1 2] [3 4] [5 6]]");
+  EXPECT_EQ(pairs->leaf(1).tensor().ToString(), "int64[4] [0 2 2 3]");
+  const Ref<Value> texts =
+      ParseSequence({},
+                     {Of("n", DType::kInt64, FeatureKind::kFixed, Shape(),
+                         Tensor::Scalar<int64_t>(1)),
+                      Of("t", DType::kBytes, FeatureKind::kRagged)},
+                     Sequence("", "t", {Strings({"x", "yz"}), Strings({"w"})}))
+          .value();
+  EXPECT_EQ(texts->leaf(0).tensor().ToString(), "int64[0] []");
+  EXPECT_EQ(texts->leaf(1).tensor().ToString(), TextsOf({"x", "yz", "w"})->ToString());
+  EXPECT_EQ(texts->leaf(2).tensor().ToString(), "int64[3] [0 2 3]");
+}
+
+TEST_F(VariableSequences, OfASequenceExampleThatDoNotFitAreNamedWithTheirStep) {
+  const auto why = [this](ExampleFeature list, const std::string& step) {
+    const Result<Ref<Value>> parsed =
+        ParseSequence({}, {std::move(list)}, Sequence("", "x", {Int64s({1}), step}));
+    EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
+    return std::string(parsed.status().message());
+  };
+  for (const FeatureKind kind : {FeatureKind::kVarLen, FeatureKind::kRagged}) {
+    EXPECT_THAT(why(Of("x", DType::kInt64, kind), Floats({2})),
+                AllOf(HasSubstr("step 1 of feature list \"x\""), HasSubstr("is float_list")));
+    EXPECT_THAT(why(Of("x", DType::kInt8, kind), Int64s({300})),
+                HasSubstr("the value 300, which int8"));
+    EXPECT_THAT(why(Of("x", DType::kInt64, kind), "junk"), HasSubstr("no SequenceExample"));
+  }
+  EXPECT_THAT(why(Of("x", DType::kInt64, FeatureKind::kRagged, Shape({2})), Int64s({2})),
+              AllOf(HasSubstr("step 0"), HasSubstr("should be steps of 2 values")));
+  // A fixed list without a default has values in every step.
+  EXPECT_THAT(why(Of("x", DType::kInt64, FeatureKind::kFixed), ""),
+              AllOf(HasSubstr("step 1 of feature list \"x\""), HasSubstr("there are no values")));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ except ImportError as missing:
 
 import numpy as np  # noqa: E402
 import tutti  # noqa: E402
-from tutti.data import FixedLenFeature  # noqa: E402
+from tutti.data import FixedLenFeature, RaggedFeature, VarLenFeature  # noqa: E402
 
 import runs  # noqa: E402
 from sides import SIDES  # noqa: E402
@@ -219,6 +219,59 @@ def case_sequence(random):
             (their_dataset, our_dataset))
 
 
+ANY_LENGTH = ("sparse", "ragged")
+
+
+def any_length(side_of, features):
+    """The features of one side, {name: (dtype, kind)}."""
+    made = {}
+    for name, (dtype, kind) in features.items():
+        if side_of == "theirs":
+            made[name] = (tf.io.VarLenFeature(DTYPES[dtype]) if kind == "sparse" else
+                          tf.io.RaggedFeature(DTYPES[dtype], row_splits_dtype=tf.int64))
+        else:
+            made[name] = (VarLenFeature if kind == "sparse" else RaggedFeature)(ours_of(dtype))
+    return made
+
+
+def draw_any_length(random, dtype):
+    """A Feature, now and then of another kind, of no values, or of none."""
+    odd = random.random()
+    if odd < 0.06:
+        return tf.train.Feature()
+    kind = random.choice(tuple(DTYPES)) if odd < 0.09 else dtype
+    return feature(kind, draw_numbers(random, kind, random.choice((0, 1, 1, 2, 3, 5))))
+
+
+def case_sequence_of_any_length(random):
+    def draw(prefix):
+        return {prefix + name: (random.choice(tuple(DTYPES)), random.choice(ANY_LENGTH))
+                for name in random.sample(("a", "b", "c"), random.randint(1, 2))}
+    context, lists = draw(""), draw("list ")
+    records = []
+    for _ in range(4):
+        given = {name: draw_any_length(random, dtype) for name, (dtype, _) in context.items()
+                 if random.random() < 0.9}
+        drawn = {name: tf.train.FeatureList(feature=[
+            draw_any_length(random, dtype) for _ in range(random.randint(0, 4))])
+                 for name, (dtype, _) in lists.items() if random.random() < 0.9}
+        records.append(tf.train.SequenceExample(
+            context=tf.train.Features(feature=given),
+            feature_lists=tf.train.FeatureLists(feature_list=drawn)).SerializeToString())
+
+    def their_dataset(side):
+        features = any_length("theirs", context), any_length("theirs", lists)
+        return tf.data.Dataset.from_tensor_slices(records).map(
+            lambda x: tf.io.parse_single_sequence_example(x, *features))
+
+    def our_dataset(side):
+        return tutti.data.Dataset.from_tensor_slices(np.array(records, object)).map(
+            tutti.data.parse_sequence_example(any_length("ours", context),
+                                              any_length("ours", lists)))
+    return (f"parse_sequence_example({context}, {lists}) of any length, of {records}",
+            (their_dataset, our_dataset))
+
+
 # ---- texts
 
 def case_csv(random):
@@ -313,7 +366,7 @@ def case_texts(random):
 
 
 CASES = {case_example: 5, case_sequence: 3, case_csv: 6, case_decode_raw: 1, case_to_number: 1,
-         case_texts: 1}
+         case_texts: 1, case_sequence_of_any_length: 3}
 
 
 def main():

@@ -20,7 +20,10 @@ def parse_sequence_example(context_features: Optional[Mapping[str, Any]] = None,
 
     context_features, sequence_features: {name: (shape, dtype)} or {name: FixedLenFeature(...)}, as
     in parse_example; the shape is of one step. A feature list with a default_value takes it for
-    steps without values, and is empty where it is missing; another one is required. Malformed and
+    steps without values, and is empty where it is missing; another one is required. Those of any
+    length: VarLenFeature is a SparseTensor, of a list [steps, most values]; RaggedFeature is an
+    array in the context, and of a list a RaggedTensor, a row a step; a list of these may be
+    missing. A FixedLenSequenceFeature is one of the context alone (ValueError). Malformed and
     missing features are an InvalidArgumentError at iteration, which names feature and step.
 
     >>> def feature(kind, values):  # what protobuf writes for a few small numbers

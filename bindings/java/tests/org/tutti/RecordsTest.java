@@ -72,6 +72,25 @@ class RecordsTest {
       assertEquals(4, row.get(0).get("id").longValue());
       assertArrayEquals(new long[] {1, 2, 9}, row.get(1).get("x").asTensor().toLongArray());
     }
+    final Map<String, DatasetFunction.Feature> sparse =
+        Map.of("x", DatasetFunction.Feature.varLen(DType.INT64));
+    final Map<String, DatasetFunction.Feature> ragged =
+        Map.of("x", DatasetFunction.Feature.ragged(DType.INT64));
+    try (DatasetFunction ofSparse = DatasetFunction.parseSequenceExample(sparse, sparse);
+         DatasetFunction ofRagged = DatasetFunction.parseSequenceExample(ragged, ragged);
+         Tensor bytes = Tensor.of(new byte[][] {record}, 1);
+         DatasetIterator rows = Dataset.fromTensorSlices(bytes).map(ofSparse).iterator();
+         DatasetIterator others = Dataset.fromTensorSlices(bytes).map(ofRagged).iterator()) {
+      assertEquals("({'x': tutti.SparseTensor(indices=[], values=[], dense_shape=[0])}, "
+              + "{'x': tutti.SparseTensor(indices=[[0 0] [1 0]], values=[1 2], "
+              + "dense_shape=[3 1])})",
+          rows.next().toString());
+      assertEquals("({'x': []}, {'x': tutti.RaggedTensor(values=[1 2], row_splits=[0 1 2 2])})",
+          others.next().toString());
+    }
+    assertEquals(Code.INVALID_ARGUMENT, assertThrows(TuttiException.class,
+        () -> DatasetFunction.parseSequenceExample(Map.of(),
+            Map.of("x", DatasetFunction.Feature.sequence(DType.INT64, null)))).code());
   }
 
   // The example of the reference's page.

@@ -134,8 +134,11 @@ public final class DatasetFunction extends NativeObject implements AutoCloseable
   /**
    * From a serialised tf.train.SequenceExample (bytes, a scalar) to a tuple: a dict of its context
    * features, and a dict of its feature lists, each with the number of its steps in front of a
-   * step's shape. A feature list with a default takes it for steps without values, and is empty
-   * where it is missing. Runs without a callback.
+   * step's shape. A fixed list with a default takes it for steps without values, and is empty where
+   * it is missing. The steps of a varLen or ragged list, which may be missing, have any number of
+   * values: they are the rows of a sparse tensor [steps, most values] or of a ragged one. A list is
+   * no sequence (INVALID_ARGUMENT); INVALID_ARGUMENT at iteration names feature and step. Runs
+   * without a callback.
    */
   public static DatasetFunction parseSequenceExample(
       Map<String, Feature> context, Map<String, Feature> lists) {
