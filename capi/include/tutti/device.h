@@ -57,7 +57,7 @@ TUTTI_API void tutti_device_spec_release(const tutti_device_spec *spec);
 /* The names of this process's devices of `device_type` ("CPU", "GPU"; NULL = all), one a line.
  * Logical CPUs are as many as tutti_device_set_logical says, else as the setting
  * logical_cpu_devices (1 by default), where a strategy may name more, up to CPU:1023. GPUs are
- * those that the CUDA plugin finds; tensors can lie there, strategies take none.
+ * those that the CUDA plugin finds: tensors, variables and replicas of strategies can be there.
  * Context: building. Threads: any. Since: 0.1. */
 TUTTI_API tutti_status *tutti_device_list(tutti_runtime *runtime, const char *device_type,
                                           tutti_bytes **out_names);
