@@ -317,22 +317,22 @@ class DatasetTest(unittest.TestCase):
                 for number in range(12):
                     writer.write(bytes([number]))
             lines = run(self.PROGRAM + """
-            numbers = tutti.data.TFRecordDataset(os.environ["RECORDS"]).map(
-                lambda record: np.int64(record[0]),
-                output_signature=tutti.TensorSpec((), np.int64)).batch(4)
-            try:
-                steps(numbers, "FILE")
-            except errors.InvalidArgumentError as error:
-                say("share_files" in str(error))
-            options = tutti.data.Options()
-            options.experimental_distribute.share_files = True
-            say(steps(numbers.with_options(options), "FILE"))
-            """, RECORDS=path)
+        numbers = tutti.data.TFRecordDataset(os.environ["RECORDS"]).map(
+            lambda record: np.int64(record[0]),
+            output_signature=tutti.TensorSpec((), np.int64)).batch(4)
+        try:
+            steps(numbers, "FILE")
+        except errors.InvalidArgumentError as error:
+            say("share_files" in str(error))
+        options = tutti.data.Options()
+        options.experimental_distribute.share_files = True
+        say(steps(numbers.with_options(options), "FILE"))
+        """, RECORDS=path)
         self.assertEqual([found[0] for found in lines], [[True], [True]])
         of_each = [sorted(number for step in found[1][0] for part in step for number in part)
                    for found in lines]
         self.assertEqual(sorted(of_each[0] + of_each[1]), list(range(12)))
-        self.assertEqual([len(numbers) for numbers in of_each], [6, 6])
+        self.assertEqual([len(numbers) for numbers in of_each], [8, 4])  # batches, in turn
 
     def test_workers_that_run_out_go_on_with_empty_batches_and_know_the_rows(self):
         first, second = run(self.PROGRAM + """

@@ -126,7 +126,7 @@ def draw_source(pipeline):
         arrays = _array(random, rows)
         shape = random.choice((arrays.shape[1:], (None,) * (arrays.ndim - 1)))
         dtype = bytes if arrays.dtype == object else arrays.dtype
-        # Each pass has arrays of its own: TensorFlow writes what it computes into what it was given.
+        # Each pass has arrays of its own: TensorFlow writes what it computes into what it is given.
         return Step(f"from_generator(rows of {_told(arrays)}, {shape})",
                     lambda side, _: side.Dataset.from_generator(
                         lambda: iter(arrays.copy()), output_signature=side.spec(shape, dtype)))

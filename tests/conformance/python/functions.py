@@ -6,6 +6,7 @@ import numpy as np
 
 import tutti
 from tutti.data import Dataset, DatasetSpec, Function, TensorSpec
+from traces import either, is_told, traced
 from vector_values import NotCovered, spec_of, value
 
 PREDICATES = ("less", "greater", "equal", "even", "always_true")
@@ -89,7 +90,7 @@ TRACED = {
 
 def is_traceable(dataset):
     """Whether elements are tensors of known rank, which is known without a call of a function."""
-    if "a spec that the first element tells" in dataset.explain().splitlines()[0]:
+    if not is_told(dataset):
         return False
     leaves = [dataset.element_spec]
     while any(isinstance(leaf, (tuple, list, dict)) for leaf in leaves):
@@ -107,14 +108,20 @@ def dataset_function(name, arg, dataset):
         output = dataset.element_spec
     elif name in ("range", "count_from"):
         output = DatasetSpec(TensorSpec((), np.int64))
-    return Function(function(name, arg), output_signature=output)
+    return either(name, function(name, arg), lambda: element_of(dataset), output)
 
 
-def key_function(name, arg):
+def element_of(dataset):
+    """The spec of its elements, None where the first one tells it."""
+    return dataset.element_spec if is_told(dataset) else None
+
+
+def key_function(name, arg, dataset):
     """The key of an element."""
-    if name == "index_mod":
-        return lambda index, *_: index % arg
-    return function(name, arg)
+    keys = {"index_mod": lambda index, *_: index % arg}
+    key = keys[name] if name in keys else TRACED[name](arg) if name in TRACED else \
+        function(name, arg)
+    return either(name, key, lambda: element_of(dataset))
 
 
 def written_and_read(prefix, key, window):
@@ -124,7 +131,7 @@ def written_and_read(prefix, key, window):
     return tutti.data.TFRecordDataset(path).map(lambda x: tutti.io.parse_tensor(x, np.int64))
 
 
-def window_function(name, arg):
+def window_function(name, arg, dataset):
     """A function of a key and a window."""
     functions = {
         "window_batch": lambda _, window: window.batch(arg),
@@ -136,7 +143,11 @@ def window_function(name, arg):
     }
     if name not in functions:
         raise NotCovered(f"function {name}")
-    return functions[name]
+
+    def of_windows():
+        element = element_of(dataset)
+        return None if element is None else (TensorSpec((), np.int64), DatasetSpec(element))
+    return either(name, functions[name], of_windows)
 
 
 def snapshot_function(name, arg):
@@ -151,7 +162,7 @@ def snapshot_function(name, arg):
     return functions[name]
 
 
-def reducer(name):
+def reducer(name, initial, dataset):
     """A function of state and element."""
     functions = {
         "count": lambda state, _: state + 1,
@@ -166,7 +177,13 @@ def reducer(name):
     }
     if name not in functions:
         raise NotCovered(f"function {name}")
-    return functions[name]
+
+    def of_states():
+        element = element_of(dataset)
+        return None if element is None else (Dataset.from_tensors(initial).element_spec, element)
+    so_far = len(traced)
+    made = either(name, functions[name], of_states)
+    return made if len(traced) > so_far else functions[name]
 
 
 def signature(name, arg, dataset):

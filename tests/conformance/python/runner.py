@@ -18,7 +18,7 @@ import sys
 import numpy as np
 
 import tutti
-from tutti.data import Dataset, IteratorSpec
+from tutti.data import Dataset, Function, IteratorSpec
 from tutti.distribute import VariableAggregation, VariableSynchronization
 from debugging_cases import run_debugging
 from device_cases import run_device_spec
@@ -26,6 +26,7 @@ from files import CaseFolder, record_files
 from functions import (TRACED, dataset_function, function, is_traceable, key_function, numbers_of,
                        reducer, signature, snapshot_function, window_function)
 from plain_ops import PLAIN_OPS  # generated: the build puts it on the path
+from traces import TRACES, traced
 from vector_values import (NotCovered, compare, compare_spec, described_spec, known, need,
                            padding_of, spec_of, value)
 from walks import Walks, expect_error, is_error
@@ -33,11 +34,6 @@ from workers import mirrored, run_workers
 
 
 # ---- datasets
-
-# Set for a run in which functions are expressions where they can be.
-TRACES = bool(os.environ.get("CONFORMANCE_TRACES"))
-traced = []  # the functions that were
-
 
 def transform(dataset, node, op):
     """One op with an `input`, which is `dataset`."""
@@ -67,8 +63,9 @@ def transform(dataset, node, op):
         known(node, ("op", "input", "key_func", "key_arg", "reduce_func", "reduce_arg",
                      "window_size"))
         return dataset.group_by_window(
-            key_function(node["key_func"], node.get("key_arg")),
-            window_function(node["reduce_func"], node.get("reduce_arg")), node["window_size"])
+            key_function(node["key_func"], node.get("key_arg"), dataset),
+            window_function(node["reduce_func"], node.get("reduce_arg"), dataset),
+            node["window_size"])
     if op == "padded_batch":
         names = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
         known(node, ("op", "input", *names))
@@ -84,7 +81,7 @@ def transform(dataset, node, op):
                  "drop_remainder")
         known(node, ("op", "input", "key_func", "key_arg", *names))
         return dataset.bucket_by_sequence_length(
-            key_function(node["key_func"], node.get("key_arg")),
+            key_function(node["key_func"], node.get("key_arg"), dataset),
             **{name: node[name] for name in names if name in node})
     if op == "dense_to_sparse_batch":
         known(node, ("op", "input", "batch_size", "row_shape"))
@@ -245,7 +242,10 @@ def compare_options(node, expected):
 
 def reduce(node, expected, case):
     known(node, ("op", "input", "initial", "fn"))
-    state = build(node["input"]).reduce(value(node["initial"]), reducer(node["fn"]))
+    dataset, initial = build(node["input"]), value(node["initial"])
+    function_or_expression = reducer(node["fn"], initial, dataset)
+    native = None if isinstance(function_or_expression, Function) else False
+    state = dataset.reduce(initial, function_or_expression, native=native)
     if not is_error(expected):
         compare(state, expected, case.get("dtype"), case.get("tolerance", 0.0))
     return state

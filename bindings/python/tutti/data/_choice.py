@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, FrozenSet, Optional
 
+import numpy as np
+
 from tutti import _native
-from tutti._specs import TensorSpec
+from tutti._specs import DatasetSpec, TensorSpec
 from tutti.data import _effects, _expression
 from tutti.data._function import Function, gives_a_dataset_now
 
@@ -100,14 +102,20 @@ def of_predicate(function: Any, dataset: Any, what: str, native: Optional[bool],
 def of_key(function: Any, dataset: Any, what: str, native: Optional[bool],
            name: Optional[str] = None) -> Function:
     """The function that gives an element's key, or the number of its shard."""
+    return _of_integer(function, dataset, what, native,
+                       lambda: _native.dataset_promised_spec(dataset._handle), name)
+
+
+def _of_integer(function: Any, dataset: Any, what: str, native: Optional[bool],
+                spec: Callable[[], Any], name: Optional[str]) -> Function:
     def fits(spec: Any) -> Optional[str]:
         is_integer = isinstance(spec, TensorSpec) and spec.shape == () and \
             getattr(spec.dtype, "kind", "") in ("i", "u")
         return None if is_integer else "it gives no integer scalar"
 
     return choose(
-        function, dataset, what, native, lambda: _native.dataset_promised_spec(dataset._handle),
-        fits, lambda reason: Function._callback(function, False, None, name, reason))
+        function, dataset, what, native, spec, fits,
+        lambda reason: Function._callback(function, False, None, name, reason))
 
 
 def of_datasets(function: Any, dataset: Any, what: str, native: Optional[bool],
@@ -119,11 +127,27 @@ def of_datasets(function: Any, dataset: Any, what: str, native: Optional[bool],
         lambda reason: Function._callback(function, False, None, name, reason, True))
 
 
-def of_windows(function: Any, name: Optional[str] = None) -> Function:
-    """The function that gives a dataset for a key and a window, which is no tensor."""
-    if isinstance(function, Function):
-        return function
-    return Function._callback(function, False, None, name, "it gets a dataset", True)
+def of_window_size(function: Any, dataset: Any, name: Optional[str] = None) -> Function:
+    """The function that gives the size of a key's windows."""
+    return _of_integer(function, dataset, "group_by_window", None, _key, name)
+
+
+def of_windows(function: Any, dataset: Any, name: Optional[str] = None) -> Function:
+    """The function that gives a dataset for a key and a window."""
+    def spec() -> Any:
+        element = _native.dataset_promised_spec(dataset._handle)
+        if element is None and (_demanded(dataset) or _expression._Trace.current() is not None):
+            element = dataset.element_spec
+        return None if element is None else (_key(), DatasetSpec(element))
+
+    return choose(
+        function, dataset, "group_by_window", None, spec,
+        lambda given: None if hasattr(given, "_handle") else "it gives no dataset",
+        lambda reason: Function._callback(function, False, None, name, reason, True))
+
+
+def _key() -> TensorSpec:
+    return TensorSpec((), np.int64)
 
 
 def of_state(function: Any, dataset: Any, initial_state: Any, native: Optional[bool],

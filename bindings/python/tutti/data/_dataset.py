@@ -435,10 +435,10 @@ class Dataset(Transformations, _arguments.NamesNearest):
         """
         sizes = None
         if window_size_func is not None:
-            sizes = function_of(window_size_func, False, None, name)._handle
+            sizes = _choice.of_window_size(window_size_func, self, name)._handle
         return self._of(_native.dataset_group_by_window(
             self._handle, _choice.of_key(key_func, self, "group_by_window", None, name)._handle,
-            _choice.of_windows(reduce_func, name)._handle, window_size, sizes, name))
+            _choice.of_windows(reduce_func, self, name)._handle, window_size, sizes, name))
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Optional[bool] = None,
