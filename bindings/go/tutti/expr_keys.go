@@ -73,14 +73,56 @@ func (d *Dataset) GroupByWindowExpr(key func(element Expr) Expr,
 	return d.GroupByWindowWith(keys, reducing, windowSize, nil, options...)
 }
 
-// GroupByWindowOfSizesExpr is GroupByWindowExpr with a window size for each key, an int64 (of a
-// uint64 that), which is computed natively, too.
-func (d *Dataset) GroupByWindowOfSizesExpr(key func(element Expr) Expr,
-	reduce func(key int64, window *Dataset) (*Dataset, error), windowSize func(key Expr) Expr,
+// GroupByWindowAllExpr is GroupByWindowExpr whose reduce runs natively, as in FlatMapExpr: it is
+// called once, with placeholders of the key, an int64 (of a uint64 that), and of the window, a
+// dataset that has elements only in what is made of it. Nothing of the program is called for a
+// window. Sizes for each key: GroupByWindowWith and DatasetExpressionOf.
+func (d *Dataset) GroupByWindowAllExpr(key func(element Expr) Expr,
+	reduce func(key Expr, window *Dataset) *Dataset, windowSize int64,
 	options ...Option) *Dataset {
-	if key == nil || windowSize == nil {
+	if key == nil || reduce == nil {
 		return datasetOf(0, invalidArgument("group_by_window: a function is needed, not nil"))
 	}
+	keys, dtype := d.keyedOf(key)
+	defer keys.Close()
+	reducing, err := d.windowTraced(reduce, dtype)
+	if err != nil {
+		return datasetOf(0, err)
+	}
+	defer reducing.Close()
+	return d.GroupByWindowWith(keys, reducing, windowSize, nil, options...)
+}
+
+// windowTraced is reduce as a function of pairs of a key and a window.
+func (d *Dataset) windowTraced(reduce func(key Expr, window *Dataset) *Dataset,
+	dtype DType) (*Function, error) {
+	key, err := TensorSpec(dtype)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Close()
+	held, err := OfDataset(d)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	window, err := SpecOf(held)
+	if err != nil {
+		return nil, err
+	}
+	defer window.Close()
+	pair, err := TupleSpec(key, window)
+	if err != nil {
+		return nil, err
+	}
+	defer pair.Close()
+	return DatasetExpressionOf(func(x Expr) *Dataset {
+		return reduce(x.At(0), x.At(1).Elements())
+	}, pair), nil
+}
+
+// keyedOf is keyed for group_by_window, and the dtype that its keys have in windows.
+func (d *Dataset) keyedOf(key func(element Expr) Expr) (*Function, DType) {
 	dtype := Int64
 	keys := d.keyed("group_by_window", func(x Expr) Expr {
 		made := key(x)
@@ -92,6 +134,18 @@ func (d *Dataset) GroupByWindowOfSizesExpr(key func(element Expr) Expr,
 		}
 		return made
 	})
+	return keys, dtype
+}
+
+// GroupByWindowOfSizesExpr is GroupByWindowExpr with a window size for each key, an int64 (of a
+// uint64 that), which is computed natively, too.
+func (d *Dataset) GroupByWindowOfSizesExpr(key func(element Expr) Expr,
+	reduce func(key int64, window *Dataset) (*Dataset, error), windowSize func(key Expr) Expr,
+	options ...Option) *Dataset {
+	if key == nil || windowSize == nil {
+		return datasetOf(0, invalidArgument("group_by_window: a function is needed, not nil"))
+	}
+	keys, dtype := d.keyedOf(key)
 	defer keys.Close()
 	spec, err := TensorSpec(dtype)
 	if err != nil {

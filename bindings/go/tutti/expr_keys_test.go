@@ -58,6 +58,9 @@ func TestTracedFunctionsGiveKeys(t *testing.T) {
 		"unsigned": {numbers.GroupByWindowOfSizesExpr(
 			func(x Expr) Expr { return x.Mod(2).Cast(Uint64) }, same,
 			func(key Expr) Expr { return key.Plus(1).Cast(Int64) }), []int64{0, 2, 1, 3, 4, 5}},
+		"all": {numbers.GroupByWindowAllExpr(odd,
+			func(key Expr, window *Dataset) *Dataset { return window.Batch(3) }, 3).Unbatch(),
+			[]int64{0, 2, 4, 1, 3, 5}},
 		"buckets": {Range(0, 8, 1).BucketBySequenceLengthExpr(
 			func(x Expr) Expr { return x.Mod(3) }, []int64{1, 2}, []int64{2, 3, 9}).Unbatch(),
 			[]int64{0, 3, 1, 4, 7, 6, 2, 5}},
@@ -69,6 +72,15 @@ func TestTracedFunctionsGiveKeys(t *testing.T) {
 	wants(t, numbers.GroupByWindowExpr(nil, same, 2).Err(), ErrInvalidArgument)
 	wants(t, numbers.GroupByWindowExpr(odd, nil, 2).Err(), ErrInvalidArgument)
 	wants(t, numbers.GroupByWindowOfSizesExpr(odd, same, nil).Err(), ErrInvalidArgument)
+	wants(t, numbers.GroupByWindowAllExpr(odd, nil, 2).Err(), ErrInvalidArgument)
+	all := numbers.GroupByWindowAllExpr(odd,
+		func(key Expr, window *Dataset) *Dataset { return window.Take(1) }, 3)
+	if text, err := all.Explain(); err != nil || strings.Contains(text, "callback") {
+		t.Error(text, err)
+	}
+	if got := integers(t, all); !reflect.DeepEqual(got, []int64{0, 1}) {
+		t.Error(got)
+	}
 	wants(t, numbers.BucketBySequenceLengthExpr(nil, nil, []int64{1}).Err(), ErrInvalidArgument)
 	wants(t, numbers.BucketBySequenceLengthWith(nil, nil, []int64{1}).Err(), ErrInvalidArgument)
 

@@ -410,6 +410,29 @@ class TracedDatasetTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.InvalidArgumentError, "count must be -1"):
             list(bad)
 
+    def test_what_makes_datasets_of_windows_is_an_expression(self):
+        numbers = Dataset.range(8)
+        grouped = numbers.group_by_window(lambda x: x % 2, lambda key, w: w.batch(3),
+                                          window_size_func=lambda key: key + 3)
+        self.assertNotIn("callback", why(grouped))
+        self.assertEqual([row.tolist() for row in grouped],
+                         [[0, 2, 4], [1, 3, 5], [7], [6]])
+        again = Dataset.deserialize(grouped.serialize())
+        self.assertEqual([row.tolist() for row in again],
+                         [[0, 2, 4], [1, 3, 5], [7], [6]])
+        pairs = numbers.enumerate().group_by_window(
+            lambda _, x: x % 2, lambda key, w: w.take(1).repeat(2), 4)
+        self.assertNotIn("callback", why(pairs))
+        self.assertEqual([(int(i), int(x)) for i, x in pairs], [(0, 0)] * 2 + [(1, 1)] * 2)
+        # A key of np.uint64 stays one, and what a callback's key is nobody knows before.
+        large = numbers.group_by_window(lambda x: (x % 2).astype(np.uint64),
+                                        lambda key, w: Dataset.from_tensors(key), 4)
+        self.assertEqual([key.dtype for key in large], [np.uint64] * 2)
+        unknown = numbers.group_by_window(lambda x: np.uint64(int(x) % 2),
+                                          lambda key, w: Dataset.from_tensors(key), 4)
+        self.assertIn("callback", why(unknown))
+        self.assertEqual([key.dtype for key in unknown], [np.uint64] * 2)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -127,18 +127,21 @@ def of_datasets(function: Any, dataset: Any, what: str, native: Optional[bool],
         lambda reason: Function._callback(function, False, None, name, reason, True))
 
 
-def of_window_size(function: Any, dataset: Any, name: Optional[str] = None) -> Function:
+def of_window_size(function: Any, dataset: Any, key: Function,
+                   name: Optional[str] = None) -> Function:
     """The function that gives the size of a key's windows."""
-    return _of_integer(function, dataset, "group_by_window", None, _key, name)
+    return _of_integer(function, dataset, "group_by_window", None,
+                       lambda: _key_in_windows(dataset, key), name)
 
 
-def of_windows(function: Any, dataset: Any, name: Optional[str] = None) -> Function:
+def of_windows(function: Any, dataset: Any, key: Function, name: Optional[str] = None) -> Function:
     """The function that gives a dataset for a key and a window."""
     def spec() -> Any:
+        of_key = _key_in_windows(dataset, key)
         element = _native.dataset_promised_spec(dataset._handle)
         if element is None and (_demanded(dataset) or _expression._Trace.current() is not None):
             element = dataset.element_spec
-        return None if element is None else (_key(), DatasetSpec(element))
+        return None if of_key is None or element is None else (of_key, DatasetSpec(element))
 
     return choose(
         function, dataset, "group_by_window", None, spec,
@@ -146,8 +149,12 @@ def of_windows(function: Any, dataset: Any, name: Optional[str] = None) -> Funct
         lambda reason: Function._callback(function, False, None, name, reason, True))
 
 
-def _key() -> TensorSpec:
-    return TensorSpec((), np.int64)
+def _key_in_windows(dataset: Any, key: Function) -> Any:
+    """The spec of a key as other functions get it; None where only its values tell."""
+    spec = _native.dataset_promised_spec(dataset.map(key)._handle)
+    if not isinstance(spec, TensorSpec):
+        return None
+    return TensorSpec((), np.uint64 if spec.dtype == np.uint64 else np.int64)
 
 
 def of_state(function: Any, dataset: Any, initial_state: Any, native: Optional[bool],

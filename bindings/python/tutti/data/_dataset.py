@@ -433,12 +433,13 @@ class Dataset(Transformations, _arguments.NamesNearest):
         a dataset follows from the outer one's seed and from the window's place. An iterator that is
         restored calls reduce_func again for the window that was being read.
         """
+        key = _choice.of_key(key_func, self, "group_by_window", None, name)
         sizes = None
         if window_size_func is not None:
-            sizes = _choice.of_window_size(window_size_func, self, name)._handle
+            sizes = _choice.of_window_size(window_size_func, self, key, name)._handle
+        reduce = _choice.of_windows(reduce_func, self, key, name)
         return self._of(_native.dataset_group_by_window(
-            self._handle, _choice.of_key(key_func, self, "group_by_window", None, name)._handle,
-            _choice.of_windows(reduce_func, self, name)._handle, window_size, sizes, name))
+            self._handle, key._handle, reduce._handle, window_size, sizes, name))
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Optional[bool] = None,

@@ -56,6 +56,14 @@ class TracedKeysTest {
     assertEquals(List.of(0L, 2L, 1L, 3L, 4L, 5L),
         numbers(numbers.groupByWindowExpr(x -> x.mod(2).cast(DType.UINT64),
             (key, window) -> window, key -> key.plus(1).cast(DType.INT64))));
+    final Dataset all = numbers.groupByWindowAllExpr(
+        x -> x.mod(2), (key, window) -> window.batch(3), 3);
+    assertEquals(List.of(0L, 2L, 4L, 1L, 3L, 5L), numbers(all.unbatch()));
+    assertTrue(!all.explain().contains("callback"), all.explain());
+    assertEquals(List.of(0L, 2L, 4L, 1L, 3L, 5L),
+        numbers(Dataset.deserialize(all.serialize()).unbatch()));
+    assertThrows(NullPointerException.class,
+        () -> numbers.groupByWindowAllExpr(x -> x, null, 2));
     assertThrows(NullPointerException.class,
         () -> numbers.groupByWindowExpr(null, (key, window) -> window, 2));
     assertThrows(NullPointerException.class,

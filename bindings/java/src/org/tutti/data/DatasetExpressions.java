@@ -2,6 +2,7 @@ package org.tutti.data;
 
 import java.time.Duration;
 import java.util.Objects;
+import java.util.function.BiFunction;
 import java.util.function.BinaryOperator;
 import java.util.function.Function;
 import org.tutti.DType;
@@ -148,6 +149,24 @@ abstract class DatasetExpressions extends NativeObject {
          DatasetFunction reduce = DatasetFunction.of(ofWindow(reduceFunc));
          DatasetFunction sizes = DatasetFunction.expression(windowSizeFunc, key)) {
       return self().groupByWindow(keys, reduce, sizes);
+    }
+  }
+
+  /**
+   * As groupByWindowExpr, and {@code reduceFunc} runs natively, as in flatMapExpr: it is called
+   * once, with placeholders of the key, an int64 (of a uint64 that), and of the window, a dataset
+   * that has elements only in what is made of it. Nothing of the program is called for a window.
+   */
+  public Dataset groupByWindowAllExpr(Function<Expr, Expr> keyFunc,
+      BiFunction<Expr, Dataset, Dataset> reduceFunc, long windowSize) {
+    Objects.requireNonNull(reduceFunc, "a function is needed, not null");
+    final DType[] dtype = new DType[1];
+    try (DatasetFunction keys = keys(keyFunc, dtype); Spec key = Spec.tensor(dtype[0]);
+         Value windows = Value.of(self()); Spec window = windows.spec();
+         Spec pair = Spec.tuple(key, window);
+         DatasetFunction reduce = DatasetFunction.datasetExpression(
+             x -> reduceFunc.apply(x.get(0), x.get(1).elements()), pair)) {
+      return self().groupByWindow(keys, reduce, windowSize);
     }
   }
 
