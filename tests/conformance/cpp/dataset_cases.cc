@@ -106,10 +106,10 @@ void RunOptions(const Json &tree, const Json &expect) {
 void RunReduce(const Json &test, const Json &tree, const Json &expect) {
   CheckKeys(tree, {"op", "input", "initial", "fn"});
   const Dataset dataset = BuildDataset(tree.at("input"));
-  const Function function = Reducer(tree.at("fn"));
+  const Value initial = ValueOf(tree.at("initial"));
+  const Function function = Reducer(tree.at("fn"), initial, ElementSpecOf(dataset));
   Value state;
-  Check(tutti_dataset_reduce(dataset.get(), ValueOf(tree.at("initial")).get(), function.get(),
-                             nullptr, state.out()));
+  Check(tutti_dataset_reduce(dataset.get(), initial.get(), function.get(), nullptr, state.out()));
   if (IsError(expect)) return;
   Compare(expect, state, test.value("tolerance", 0.0),
           test.contains("dtype") ? DTypeOf(test.at("dtype")) : TUTTI_DTYPE_INVALID);

@@ -341,7 +341,7 @@ void GroupByWindow(const Json &op, Dataset *dataset) {
   options.window_size = {1, op.at("window_size").get<int64_t>()};
   Check(tutti_dataset_group_by_window(dataset->out(),
                                       KeyFunction(op, ElementSpecOf(*dataset)).get(),
-                                      WindowFunction(op).get(), &options));
+                                      WindowFunction(op, ElementSpecOf(*dataset)).get(), &options));
 }
 
 void BucketBySequenceLength(const Json &op, Dataset *dataset) {

@@ -412,6 +412,7 @@ Function KeyFunction(const Json &op, const Spec &input) {
   const std::string name = op.at("key_func");
   const Json arg = op.value("key_arg", Json());
   if (name != "index_mod") return NamedFunction(Json{{"fn", name}, {"arg", arg}}, input);
+  if (Function traced = TracedIndexKey(arg.get<int64_t>(), input)) return traced;
   const Body mod = Find(Json{{"fn", "mod"}, {"arg", arg}}, input).body;
   Function function;
   Check(tutti_function_create(CurrentRuntime(),
@@ -422,7 +423,8 @@ Function KeyFunction(const Json &op, const Spec &input) {
   return function;
 }
 
-Function WindowFunction(const Json &op) {
+Function WindowFunction(const Json &op, const Spec &input) {
+  if (Function traced = TracedWindowFunction(op, input)) return traced;
   const std::string name = op.at("reduce_func");
   if (name == "write_and_read") {
     Function function;
@@ -452,7 +454,8 @@ Function WindowFunction(const Json &op) {
   throw NotCovered("the function " + name);
 }
 
-Function Reducer(const std::string &name) {
+Function Reducer(const std::string &name, const Value &initial, const Spec &input) {
+  if (Function traced = TracedReducer(name, initial, input)) return traced;
   using Step = Value (*)(const Value &state, const Value &x);
   static const auto *const steps = new std::map<std::string, Step>{
       {"count", [](const Value &state, const Value &) { return OneMore(state); }},

@@ -29,10 +29,11 @@ Function NamedFunction(const Json &op, const Spec &input);
 // The functions of group_by_window: `key_func` of elements of the spec `input`, and `reduce_func`
 // of a key and a window.
 Function KeyFunction(const Json &op, const Spec &input);
-Function WindowFunction(const Json &op);
+Function WindowFunction(const Json &op, const Spec &input);
 
-// The function of this name from a state and an element to the next state.
-Function Reducer(const std::string &name);
+// The function of this name from a state, as `initial` is one, and an element of `input` to the next
+// state.
+Function Reducer(const std::string &name, const Value &initial, const Spec &input);
 
 // Makes an int64 of a record of 8 bytes.
 Function NumberOfRecord();

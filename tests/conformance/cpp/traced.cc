@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "specs.h"
 #include "strategies.h"
 
 namespace conformance {
@@ -126,6 +127,69 @@ Function Find(const std::string &name, const Json &arg, const Trace &trace) {
   return {};
 }
 
+Spec PairOf(const Spec &first, const Spec &second) {
+  Treespec tree;
+  const tutti_treespec *parts[] = {tutti_spec_get_treespec(first.get()),
+                                   tutti_spec_get_treespec(second.get())};
+  Check(tutti_treespec_create_sequence(TUTTI_NODE_TUPLE, 2, parts, tree.out()));
+  std::vector<Spec> leaves;
+  for (const Spec *spec : {&first, &second}) {
+    for (size_t i = 0; i < tutti_spec_get_leaf_count(spec->get()); ++i) {
+      Check(tutti_spec_leaf(spec->get(), i, leaves.emplace_back().out()));
+    }
+  }
+  std::vector<const tutti_spec *> pointers;
+  for (const Spec &leaf : leaves) pointers.push_back(leaf.get());
+  Spec pair;
+  Check(tutti_spec_create_from_leaves(tree.get(), pointers.size(), pointers.data(), pair.out()));
+  return pair;
+}
+
+// What becomes of a window, which is leaf 1 beside its key.
+Function OfWindows(const std::string &name, int64_t arg, const Trace &trace) {
+  Dataset window = trace.Make("element", Node(trace.Leaf(1)));
+  if (name == "window_batch") {
+    Check(tutti_dataset_batch(window.out(), arg, nullptr));
+  } else if (name == "window_take") {
+    Check(tutti_dataset_take(window.out(), arg, nullptr));
+  } else if (name == "window_padded_batch") {
+    Check(tutti_dataset_padded_batch(window.out(), arg, nullptr));
+  } else {
+    return {};
+  }
+  return trace.GiveDataset(window);
+}
+
+// The next state of `states` leaves, behind which the element's leaves stand.
+Function OfStates(const std::string &name, int64_t states, const Trace &trace) {
+  const int64_t state = trace.Leaf(0), x = trace.Leaf(states);
+  const auto one_more = [&](int64_t node) { return trace.Of("add", node, trace.Number(1)); };
+  if (name == "sum_and_count") {
+    return trace.Give(Tuple({trace.Of("add", state, x), one_more(trace.Leaf(1))}));
+  }
+  if (states != 1) return {};
+  if (name == "count") return trace.Give(Node(one_more(state)));
+  if (name == "sum") return trace.Give(Node(trace.Of("add", state, x)));
+  if (name == "max") return trace.Give(Node(trace.Of("maximum", state, x)));
+  if (name == "last") return trace.Give(Node(x));
+  if (name == "sum_components") {
+    return trace.Give(Node(trace.Of("add", trace.Of("add", state, x), trace.Leaf(2))));
+  }
+  return {};
+}
+
+// What `make` gives, counted; none where it fails: of byte strings, say. Callbacks take those.
+template <class Make>
+Function Counted(Make make) {
+  try {
+    Function made = make();
+    traced_functions += made ? 1 : 0;
+    return made;
+  } catch (const Failure &) {
+    return {};
+  }
+}
+
 // A structure of tensors alone, each component of which is a leaf.
 bool IsFlat(const Spec &input, const std::string &name) {
   const bool takes_two = name == "swap" || name == "add_components" || name == "component";
@@ -141,13 +205,36 @@ int TracedFunctions() { return traced_functions; }
 Function TracedFunction(const Json &op, const Spec &input) {
   const std::string name = op.at("fn");
   if (!TracesFunctions() || !IsFlat(input, name)) return {};
-  try {
-    Function made = Find(name, op.value("arg", Json()), Trace(input));
-    traced_functions += made ? 1 : 0;
-    return made;
-  } catch (const Failure &) {
-    return {};  // of byte strings, of datasets: callbacks take them
-  }
+  return Counted([&] { return Find(name, op.value("arg", Json()), Trace(input)); });
+}
+
+Function TracedIndexKey(int64_t divisor, const Spec &input) {
+  if (!TracesFunctions()) return {};
+  return Counted([&] {
+    const Trace trace(input);
+    return trace.Give(Node(trace.Of("remainder", trace.Leaf(0), trace.Number(divisor))));
+  });
+}
+
+Function TracedWindowFunction(const Json &op, const Spec &input) {
+  if (!TracesFunctions() || !op.at("reduce_arg").is_number_integer()) return {};
+  return Counted([&] {
+    Spec window;
+    Check(tutti_spec_create_dataset(input.get(), window.out()));
+    const Trace trace(PairOf(SpecOfTensor(TUTTI_DTYPE_INT64, {}), window));
+    return OfWindows(op.at("reduce_func"), op.at("reduce_arg").get<int64_t>(), trace);
+  });
+}
+
+Function TracedReducer(const std::string &name, const Value &initial, const Spec &input) {
+  if (!TracesFunctions()) return {};
+  return Counted([&] {
+    Spec state;
+    Check(tutti_spec_create_from_value(initial.get(), state.out()));
+    const size_t states = tutti_spec_get_leaf_count(state.get());
+    if (states > 2) return Function();
+    return OfStates(name, static_cast<int64_t>(states), Trace(PairOf(state, input)));
+  });
 }
 
 }  // namespace conformance
