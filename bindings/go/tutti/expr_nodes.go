@@ -43,8 +43,8 @@ func (x Expr) Join(separator string, others ...any) Expr {
 	return x.Operation("join_strings", others, nil, 0, false, separator)
 }
 
-// ReduceJoin is, of bytes, those along axes of a row, all where none are given, with separator
-// between them.
+// ReduceJoin is, of bytes, those along axes of a row, along the first one first, all in row-major
+// order where none are given, with separator between them.
 func (x Expr) ReduceJoin(separator string, axes ...int64) Expr {
 	return x.text("reduce_join", separator, axes...)
 }

@@ -134,8 +134,9 @@ def split(input: Any, sep: Optional[str] = None, maxsplit: int = -1,
 
 def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "",
                 name: Optional[str] = None) -> Any:
-    """The texts of inputs along `axis`, one or several, None: all, put together in row-major order,
-    with `separator` between them. keepdims: the axes stay with size 1. name: as in length."""
+    """The texts of inputs along `axis` put together, with `separator` between them. Of several axes
+    those along the first come first, and then, as texts of their own, along the next; None: all, in
+    row-major order. keepdims: the axes stay with size 1. name: as in length."""
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
     return _applied("reduce_join", [inputs], axes, keep_dims=keepdims, text=separator)
 

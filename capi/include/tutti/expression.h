@@ -44,7 +44,8 @@
  *   one_hot                   `numbers`: the depth; `dtype`, by default float32. A place outside is
  *                             a row of zeros
  *   join_strings              one or more inputs of bytes; `text` between them
- *   reduce_join               of bytes; `numbers`, `keep_dims`: as sum; `text` between them
+ *   reduce_join               of bytes; `numbers`, `keep_dims`: as sum; `text` between them. Along
+ *                             the first axis named first, all in row-major order where none is
  *   as_string                 as tutti_tensor_as_string without options
  *   string_length             int32; `text`: BYTE, the default, or UTF8_CHAR, what is counted
  *   string_lower string_upper of ASCII letters; other bytes stay

@@ -262,6 +262,13 @@ TEST_F(MoreNodes, JoinTextsAlongAxes) {
   EXPECT_EQ(Applied("reduce_join", {texts}, Told({0}, "-")), TextsOf({"a-c", "b-d"})->ToString());
   EXPECT_EQ(Applied("reduce_join", {texts}, Told({-1})), TextsOf({"ab", "cd"})->ToString());
   EXPECT_EQ(Applied("reduce_join", {texts}, Told({}, "-")), "bytes[] \"a-b-c-d\"");
+  EXPECT_EQ(Applied("reduce_join", {texts}, Told({0, 1}, "-")), "bytes[] \"a-c-b-d\"");
+  EXPECT_EQ(Applied("reduce_join", {texts}, Told({1, 0}, "-")), "bytes[] \"a-b-c-d\"");
+  const Ref<Tensor> cube =
+      TextsOf({"a", "b", "c", "d", "e", "f", "g", "h"})->Reshape(std::vector<int64_t>{2, 2, 2})
+          .value();
+  EXPECT_EQ(Applied("reduce_join", {cube}, Told({0, 2})), TextsOf({"aebf", "cgdh"})->ToString());
+  EXPECT_EQ(Applied("reduce_join", {cube}, Told({2, 0})), TextsOf({"abef", "cdgh"})->ToString());
   ExpressionAttributes kept = Told({1}, "+");
   kept.keep_dims = true;
   EXPECT_EQ(Applied("reduce_join", {texts}, kept),

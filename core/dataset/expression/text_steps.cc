@@ -239,41 +239,51 @@ class TextStep {
     return result;
   }
 
-  // The texts along the folded axes, in row-major order, with the separator between them.
+  // The texts along the folded axes with the separator between them: along the first axis named
+  // first, what comes of it along the second. All, where none is named, are in row-major order.
   Result<Ref<Tensor>> ReduceJoin() {
     const size_t rank = In()->rank() - 1;
     std::vector<bool> folded(rank, node_.attributes.numbers.empty());
-    for (const int64_t axis : node_.attributes.numbers) folded[static_cast<size_t>(axis)] = true;
-    std::vector<int64_t> dims = {rows_};
-    std::vector<int64_t> kept = {rows_};  // without the axes of size 1 that keep_dims leaves
-    std::vector<size_t> steps(rank, 0);   // of an axis, in the result
-    for (size_t axis = 0; axis < rank; ++axis) {
-      if (!folded[axis]) kept.push_back(In()->dim(axis + 1));
-      if (!folded[axis] || node_.attributes.keep_dims) {
-        dims.push_back(folded[axis] ? 1 : In()->dim(axis + 1));
-      }
+    std::vector<size_t> order;  // of the axes, what goes quickest first
+    for (const int64_t axis : node_.attributes.numbers) {
+      folded[static_cast<size_t>(axis)] = true;
+      order.push_back(static_cast<size_t>(axis));
     }
-    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
+    const bool all = order.empty();
+    std::vector<int64_t> dims = {rows_};
+    std::vector<size_t> strides(rank);    // of an axis, in a row of the input
+    std::vector<size_t> steps(rank, 0);   // and in the result
+    size_t stride = 1;
     size_t step = 1;
     for (size_t axis = rank; axis-- > 0;) {
+      const auto dim = static_cast<size_t>(In()->dim(axis + 1));
+      strides[axis] = stride;
+      stride *= dim;
+      if (all || !folded[axis]) order.push_back(axis);
       if (folded[axis]) continue;
       steps[axis] = step;
-      step *= static_cast<size_t>(In()->dim(axis + 1));
+      step *= dim;
     }
+    for (size_t axis = 0; axis < rank; ++axis) {
+      if (folded[axis] && !node_.attributes.keep_dims) continue;
+      dims.push_back(folded[axis] ? 1 : In()->dim(axis + 1));
+    }
+    TUTTI_ASSIGN_OR_RETURN(const Shape shape, Shape::Create(dims.data(), dims.size()));
     std::vector<std::string> joined(static_cast<size_t>(shape.num_elements()));
     std::vector<bool> begun(joined.size());
     for (size_t i = 0; i < Texts().size(); ++i) {
-      size_t rest = i;
-      size_t place = 0;
-      for (size_t axis = rank; axis-- > 0;) {
+      size_t rest = i % stride;
+      size_t from = i - rest;
+      size_t place = i / stride * step;
+      for (const size_t axis : order) {
         const auto dim = static_cast<size_t>(In()->dim(axis + 1));
+        from += rest % dim * strides[axis];
         place += rest % dim * steps[axis];
         rest /= dim;
       }
-      place += rest * step;
       if (begun[place]) joined[place] += node_.attributes.text;
       begun[place] = true;
-      joined[place] += Texts()[i].text();
+      joined[place] += Texts()[from].text();
     }
     std::vector<BytesView> views;
     for (const std::string& text : joined) views.push_back({text.data(), text.size()});

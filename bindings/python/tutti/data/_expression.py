@@ -523,8 +523,8 @@ class Expr:
 
     def reduce_join(self, axis: _Axis = None, keepdims: bool = False,
                     separator: str = "") -> "Expr":
-        """Of byte strings: those along `axis`, one or several, None: all, put together in order,
-        with `separator` between them. keepdims: as in sum."""
+        """Of byte strings: those along `axis`, one or several, None: all, put together in the order
+        of tutti.strings.reduce_join, with `separator` between them. keepdims: as in sum."""
         return self._apply("reduce_join", [self], _axes(axis), keep_dims=keepdims, text=separator)
 
     def join(self, *others: Any, separator: str = "") -> "Expr":

@@ -432,7 +432,10 @@ public final class Expr {
     return operation("join_strings", others, new long[0], null, false, separator);
   }
 
-  /** Of bytes: those along axes of a row, all where none are given, with what is between them. */
+  /**
+   * Of bytes: those along axes of a row, along the first one first, all in row-major order where none
+   * are given, with what is between them.
+   */
   public Expr reduceJoin(String separator, long... axes) {
     return operation("reduce_join", new Object[0], axes, null, false, separator);
   }
