@@ -160,6 +160,40 @@ class NodesTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.InvalidArgumentError, "a seed of two integers"):
             draw.stateless_normal((), (1, 2, 3))
 
+    def test_complex_numbers_are_the_same_for_every_number_of_rows(self):
+        random = np.random.default_rng(7)
+        for dtype, other, tolerance in ((np.complex64, np.complex128, 2e-6),
+                                        (np.complex128, np.complex64, 1e-14)):
+            x, y = ((random.normal(size=(300, 3)) + 1j * random.normal(size=(300, 3))).astype(dtype)
+                    for _ in range(2))
+            source = Dataset.from_tensor_slices((x, y))
+            for function in (
+                    lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: -a,
+                    lambda a, b: np.conj(a), lambda a, b: np.real(a), lambda a, b: np.imag(a),
+                    lambda a, b: np.angle(a), lambda a, b: a == b, lambda a, b: a != b,
+                    lambda a, b: abs(a), lambda a, b: np.square(a), lambda a, b: np.sqrt(a),
+                    lambda a, b: np.exp(a), lambda a, b: np.log(a), lambda a, b: np.sin(a),
+                    lambda a, b: np.cos(a), lambda a, b: np.tan(a), lambda a, b: np.tanh(a),
+                    lambda a, b: np.power(a, b), lambda a, b: np.sum(a),
+                    lambda a, b: np.prod(a, axis=-1), lambda a, b: np.mean(a, axis=-1),
+                    lambda a, b: a.astype(other), lambda a, b: np.where(a == b, a, b),
+                    lambda a, b: np.isnan(a), lambda a, b: np.isinf(a)):
+                whole = np.stack(list(source.map(function, native=True)))
+                parts = [np.stack(list(some.map(function, native=True).batch(7).unbatch()))
+                         for some in (source.take(1), source.skip(1).take(130), source.skip(131))]
+                self.assertEqual(np.concatenate(parts).tobytes(), whole.tobytes())
+                wanted = np.stack([function(a, b) for a, b in zip(x, y)])
+                self.assertEqual(whole.dtype, wanted.dtype)
+                np.testing.assert_allclose(whole, wanted, rtol=tolerance)
+        # What is no number, or none that is finite.
+        odd = np.array([0, 1, 1j, complex(np.inf, 0), complex(np.nan, 1), complex(0, np.inf),
+                        -1 - 1j])
+        pairs = tuple(side.ravel() for side in np.meshgrid(odd, odd))
+        with np.errstate(all="ignore"):
+            for function in (lambda a, b: a * b, lambda a, b: a / b):
+                found = np.stack(list(Dataset.from_tensor_slices(pairs).map(function, native=True)))
+                np.testing.assert_array_equal(found, function(*pairs))
+
     def test_complex_numbers_are_numpys(self):
         numbers = np.array([1 + 2j, -3.5 - 0.25j, 0, 1e3j, 7])
         for dtype, tolerance in ((np.complex64, 1e-6), (np.complex128, 1e-14)):

@@ -31,8 +31,8 @@ Function NamedFunction(const Json &op, const Spec &input);
 Function KeyFunction(const Json &op, const Spec &input);
 Function WindowFunction(const Json &op, const Spec &input);
 
-// The function of this name from a state, as `initial` is one, and an element of `input` to the next
-// state.
+// The function of this name from a state, as `initial` is one, and an element of `input` to the
+// next state.
 Function Reducer(const std::string &name, const Value &initial, const Spec &input);
 
 // Makes an int64 of a record of 8 bytes.

@@ -433,8 +433,8 @@ public final class Expr {
   }
 
   /**
-   * Of bytes: those along axes of a row, along the first one first, all in row-major order where none
-   * are given, with what is between them.
+   * Of bytes: those along axes of a row, along the first one first, all in row-major order where
+   * none are given, with what is between them.
    */
   public Expr reduceJoin(String separator, long... axes) {
     return operation("reduce_join", new Object[0], axes, null, false, separator);
