@@ -433,6 +433,16 @@ class TracedDatasetTest(unittest.TestCase):
         self.assertIn("callback", why(unknown))
         self.assertEqual([key.dtype for key in unknown], [np.uint64] * 2)
 
+    def test_what_was_demanded_behind_a_callback_is_of_the_first_elements_sizes(self):
+        grown = Dataset.range(1, 4).map(lambda n: np.full(int(n), n))
+        more = grown.map(lambda x: x + 1, native=True)
+        self.assertEqual(more.element_spec.shape, (1,))
+        rows = iter(more)
+        self.assertEqual(next(rows).tolist(), [2])
+        with self.assertRaisesRegex(errors.InvalidArgumentError,
+                                    r"element 1: .* int64\[1\], and is int64\[2\]; where"):
+            next(rows)
+
 
 if __name__ == "__main__":
     unittest.main()

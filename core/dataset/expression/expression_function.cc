@@ -79,13 +79,13 @@ class ExpressionFunction final : public CapturingFunction {
           "that function gives; make the dataset inside of that function and return it");
     }
     TUTTI_RETURN_IF_ERROR(CheckSameStructure(input_->tree(), in.spec(), "expression"));
-    if (!in.leaf(0).is_tensor()) return Misfit(0, in.leaf(0));
+    if (!in.leaf(0).is_tensor()) return Misfit(0, in.leaf(0), true);
     const bool is_row = in.leaf(0).tensor().rank() == input_->leaf(0).shape.rank();
     const int64_t rows = is_row ? 1 : in.leaf(0).tensor().rank() == 0 ? 0
                                                                      : in.leaf(0).tensor().dim(0);
     std::vector<Ref<Tensor>> leaves;
     for (size_t i = 0; i < in.num_leaves(); ++i) {
-      if (!in.leaf(i).is_tensor()) return Misfit(i, in.leaf(i));
+      if (!in.leaf(i).is_tensor()) return Misfit(i, in.leaf(i), is_row);
       Ref<Tensor> tensor = in.leaf(i).tensor_ref();
       const LeafSpec& spec = input_->leaf(i);
       const bool fits =
@@ -94,7 +94,7 @@ class ExpressionFunction final : public CapturingFunction {
           (is_row || tensor->dim(0) == rows) &&
           spec.shape.IsCompatibleWith(
               PartialShape(is_row ? tensor->shape() : tensor->shape().RowShape()));
-      if (!fits) return Misfit(i, in.leaf(i));
+      if (!fits) return Misfit(i, in.leaf(i), is_row);
       if (is_row) tensor = tensor->ExpandFront();
       TUTTI_ASSIGN_OR_RETURN(tensor, tensor->Contiguous());
       leaves.push_back(std::move(tensor));
@@ -154,10 +154,16 @@ class ExpressionFunction final : public CapturingFunction {
     return OkStatus();
   }
 
-  Status Misfit(size_t i, const Leaf& leaf) const {
-    return InvalidArgument("expression: component {} was to be {}, and is {}",
+  Status Misfit(size_t i, const Leaf& leaf, bool is_row) const {
+    LeafSpec found = LeafSpec::Of(leaf);
+    if (!is_row && found.is_tensor() && found.shape.rank() > 0) {
+      found.shape = found.shape.RowShape();
+    }
+    return InvalidArgument("expression: component {} was to be {}, and is {}; where elements are "
+                           "made an output signature can leave sizes open, and a callback takes "
+                           "any",
                            ParameterText(*input_, static_cast<int64_t>(i)),
-                           input_->leaf(i).ToString(), LeafSpec::Of(leaf).ToString())
+                           input_->leaf(i).ToString(), found.ToString())
         .With("row", 0);
   }
 

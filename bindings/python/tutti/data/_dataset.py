@@ -363,11 +363,12 @@ class Dataset(Transformations, _arguments.NamesNearest):
 
         native=True: the function is traced, as by tutti.data.expression: called once, now, with
         placeholders (Expr), and what it does with them runs without Python. TypeError and
-        InvalidArgumentError where that cannot be. native=False: it is called. None: it is traced
-        where its code can have no other effect than its result, and where that is what NumPy gives,
-        in dtypes and bits, whose warnings do not come then; else it is called. explain() says which
-        it is, and why it is called. The option experimental_optimization.native_functions of the
-        dataset takes the place of None.
+        InvalidArgumentError where that cannot be. Behind a callback without an output_signature the
+        first element is computed for its sizes, and one of others is an InvalidArgumentError.
+        native=False: it is called. None: it is traced where its code can have no other effect than
+        its result, and where that is what NumPy gives, in dtypes and bits, whose warnings do not
+        come then; else it is called. explain() says which it is, and why it is called. The option
+        experimental_optimization.native_functions of the dataset takes the place of None.
 
         >>> [int(number) for number in tutti.data.Dataset.range(4).map(lambda x: x * x)]
         [0, 1, 4, 9]
