@@ -389,21 +389,21 @@ TEST_F(RunReportTest, TheRamBudgetHoldsForWhatIsTuned) {
         Tensor::FromSpan<int64_t>(Shape({kElement / 8}), std::span<const int64_t>(numbers))
             .value()));
   });
-  const Ref<Dataset> dataset = Ok(Ok(Range(300)->Map(large, Parallel(kAutotune)))->Prefetch(-1));
+  const Ref<Dataset> dataset = Ok(Ok(Range(1200)->Map(large, Parallel(kAutotune)))->Prefetch(-1));
   // What is freed goes back at once: the heap of a thread would keep some of each.
   ASSERT_EQ(mallopt(M_MMAP_THRESHOLD, kElement / 4), 1);
   const int64_t before = ResidentBytes();
   const Ref<Iterator> iterator = Walk(Measured(dataset, "autotune.ram_budget", kBudget));
   int64_t most = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 1200; ++i) {
     ASSERT_TRUE(iterator->Next(CallOptions()).ok());
-    if (i % 30 == 0) SleepMicroseconds(3000);
+    if (i % 100 == 0) SleepMicroseconds(60000);  // buffers fill, and grow when they are empty
     most = std::max(most, ResidentBytes() - before);
   }
   // What is on its way through calls is not held: one element for each of them, and its copy.
-  // Sanitizers keep what was freed for a while.
+  // Without a budget 60 MiB and more are held. Sanitizers keep what was freed for a while.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(most, kBudget + 2 * kMostTunedCalls * kElement + (8 << 20));
+  EXPECT_LT(most, kBudget + 2 * kMostTunedCalls * kElement + (16 << 20));
 #else
   EXPECT_GT(most, 0);
 #endif
