@@ -390,8 +390,11 @@ TEST_F(RunReportTest, TheRamBudgetHoldsForWhatIsTuned) {
             .value()));
   });
   const Ref<Dataset> dataset = Ok(Ok(Range(1200)->Map(large, Parallel(kAutotune)))->Prefetch(-1));
-  // What is freed goes back at once: the heap of a thread would keep some of each.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // What is freed goes back at once: the heap of a thread would keep some of each. (Sanitizers have
+  // an allocator of their own.)
   ASSERT_EQ(mallopt(M_MMAP_THRESHOLD, kElement / 4), 1);
+#endif
   const int64_t before = ResidentBytes();
   const Ref<Iterator> iterator = Walk(Measured(dataset, "autotune.ram_budget", kBudget));
   int64_t most = 0;
