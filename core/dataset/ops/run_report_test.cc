@@ -406,7 +406,7 @@ TEST_F(RunReportTest, TheRamBudgetHoldsForWhatIsTuned) {
   // What is on its way through calls is not held: one element for each of them, and its copy.
   // Without a budget 60 MiB and more are held. Sanitizers keep what was freed for a while.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(most, kBudget + 2 * kMostTunedCalls * kElement + (16 << 20));
+  EXPECT_LT(most, kBudget + 2 * kMostTunedCalls * kElement + (8 << 20));
 #else
   EXPECT_GT(most, 0);
 #endif
